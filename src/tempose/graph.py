@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -50,6 +51,10 @@ class PoseGraph:
         Poses that came with the graph (odometry, an earlier solution): a possible start, never truth.
     fixed
         Ids that the graph's author declared fixed; the first one in each component is its gauge.
+    notices
+        What a reader had to say about the file, one line each.
+    origin
+        Where the graph came from and how it was read (file, meaning of its information blocks, …); copied into results.
     """
 
     node_ids: tuple[NodeId, ...]
@@ -61,10 +66,11 @@ class PoseGraph:
     precision: Array
     initial: Poses | None = None
     fixed: tuple[NodeId, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)
+    notices: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        put = functools.partial(object.__setattr__, self)
         put("node_ids", tuple(self.node_ids))
         put("fixed", tuple(self.fixed))
         put("notices", tuple(self.notices))

@@ -34,7 +34,7 @@ def multiply(a: ArrayLike, b: ArrayLike) -> Array:
 
 def conjugate(q: ArrayLike) -> Array:
     """Conjugate ``q̄``, the inverse of a unit quaternion."""
-    return np.asarray(q, float) * np.array([1.0, -1.0, -1.0, -1.0])
+    return np.asarray(np.asarray(q, float) * np.array([1.0, -1.0, -1.0, -1.0]))
 
 
 def normalize(q: ArrayLike) -> Array:

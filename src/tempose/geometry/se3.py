@@ -29,16 +29,15 @@ def hat(omega: ArrayLike) -> Array:
     """The matrix ``[ω]×`` (..., 3, 3) with ``[ω]× x = ω × x``."""
     omega = np.asarray(omega, float)
     x, y, z = omega[..., 0], omega[..., 1], omega[..., 2]
-    o = np.zeros_like(x)
-    return np.stack(
-        [np.stack(row, axis=-1) for row in ([o, -z, y], [z, o, -x], [-y, x, o])],
-        axis=-2,
-    )
+    out = np.zeros((*omega.shape, 3))
+    out[..., 0, 1], out[..., 0, 2], out[..., 1, 2] = -z, y, -x
+    out[..., 1, 0], out[..., 2, 0], out[..., 2, 1] = z, -y, x
+    return out
 
 
 def _series(theta2: Array, coefficients: list[float]) -> Array:
     """``Σ c_k (θ²)^k``."""
-    return np.polynomial.polynomial.polyval(theta2, coefficients)
+    return np.asarray(np.polynomial.polynomial.polyval(theta2, coefficients))
 
 
 def left_jacobian(omega: ArrayLike) -> Array:
