@@ -1,0 +1,307 @@
+"""Compiled kernels of the symbolic analysis: trees and structures on the n × n graph of blocks.
+
+All of them take the symmetric adjacency in compressed rows (``indptr``, ``indices``; no self loops) and never move
+it: column ``j`` of the permuted matrix is node ``order[j]``, and node ``v`` is column ``rank[v]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def elimination_tree(indptr: Any, indices: Any, order: Any, rank: Any) -> Any:
+    """Parent of every column: the first subdiagonal nonzero of its column of L (-1 for a root).
+
+    Liu's algorithm: row i links the roots of the subtrees of its entries j < i to i; ``ancestor`` compresses paths.
+    """
+    n = order.size
+    parent = np.full(n, -1, np.int64)
+    ancestor = np.full(n, -1, np.int64)
+    for i in range(n):
+        v = order[i]
+        for e in range(indptr[v], indptr[v + 1]):
+            j = rank[indices[e]]
+            while j != -1 and j < i:
+                above = ancestor[j]
+                ancestor[j] = i
+                if above == -1:
+                    parent[j] = i
+                j = above
+    return parent
+
+
+@njit(cache=True, nogil=True)
+def postorder(parent: Any) -> Any:
+    """Order the nodes of a forest so that every subtree is a contiguous range that ends in its root."""
+    n = parent.size
+    head = np.full(n, -1, np.int64)
+    following = np.full(n, -1, np.int64)
+    for j in range(n - 1, -1, -1):
+        if parent[j] != -1:
+            following[j] = head[parent[j]]
+            head[parent[j]] = j
+    post = np.empty(n, np.int64)
+    stack = np.empty(n, np.int64)
+    k = 0
+    for root in range(n):
+        if parent[root] != -1:
+            continue
+        stack[0] = root
+        top = 0
+        while top >= 0:
+            j = stack[top]
+            child = head[j]
+            if child == -1:
+                post[k] = j
+                k += 1
+                top -= 1
+            else:
+                head[j] = following[child]
+                top += 1
+                stack[top] = child
+    return post
+
+
+@njit(cache=True, nogil=True)
+def column_counts(indptr: Any, indices: Any, order: Any, rank: Any, parent: Any) -> Any:
+    """Subdiagonal blocks in every column of L.
+
+    Row i of L is the part of the tree that joins the entries j < i of row i of A to i; walking it costs O(|L|).
+    """
+    n = order.size
+    count = np.zeros(n, np.int64)
+    seen = np.full(n, -1, np.int64)
+    for i in range(n):
+        v = order[i]
+        seen[i] = i
+        for e in range(indptr[v], indptr[v + 1]):
+            j = rank[indices[e]]
+            while j < i and seen[j] != i:
+                seen[j] = i
+                count[j] += 1
+                j = parent[j]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def front_cost(columns: Any, below: Any, block: Any) -> Any:
+    """Rough time (ns) to factor a front with ``columns`` pivots and ``below`` further rows, in blocks."""
+    k = float(columns * block)
+    u = float(below * block)
+    flops = k * (k * k / 3.0 + k * u + u * u)
+    return 400.0 + flops / 20.0 + 0.5 * (k * (k + u) + u * u)
+
+
+@njit(cache=True, nogil=True)
+def supernodes(parent: Any, count: Any, block: Any) -> Any:
+    """Label every column with its supernode.
+
+    First the fundamental supernodes (runs of columns with nested structure), then a relaxed amalgamation: a child
+    joins its parent when one larger front, with the explicit zeros it brings, costs less than two. Labels ascend
+    in postorder of the amalgamated tree.
+    """
+    n = parent.size
+    if n == 0:
+        return np.zeros(0, np.int64)
+    children = np.zeros(n, np.int64)
+    for j in range(n):
+        if parent[j] != -1:
+            children[parent[j]] += 1
+    label = np.empty(n, np.int64)
+    width = np.zeros(n, np.int64)
+    below = np.zeros(n, np.int64)
+    m = -1
+    for j in range(n):
+        joins = j > 0 and parent[j - 1] == j and count[j - 1] == count[j] + 1 and children[j] == 1
+        if not joins:
+            m += 1
+        label[j] = m
+        width[m] += 1
+        below[m] = count[j]
+    m += 1
+
+    # children of each supernode as linked lists, the last child first
+    head = np.full(m, -1, np.int64)
+    following = np.full(m, -1, np.int64)
+    into = np.empty(m, np.int64)
+    for s in range(m):
+        into[s] = s
+    last = 0
+    for s in range(m):
+        last += width[s]
+        above = parent[last - 1]
+        if above != -1:
+            above = label[above]
+            following[s] = head[above]
+            head[above] = s
+    for s in range(m):
+        previous = -1
+        c = head[s]
+        while c != -1:
+            after = following[c]
+            apart = front_cost(width[c], below[c], block) + front_cost(width[s], below[s], block)
+            if front_cost(width[c] + width[s], below[s], block) <= apart:
+                width[s] += width[c]
+                into[c] = s
+                # the grandchildren take the place of the child that was absorbed
+                if head[c] != -1:
+                    tail = head[c]
+                    while following[tail] != -1:
+                        tail = following[tail]
+                    following[tail] = after
+                    after_link = head[c]
+                    skip_to = after
+                else:
+                    after_link = after
+                    skip_to = after
+                if previous == -1:
+                    head[s] = after_link
+                else:
+                    following[previous] = after_link
+                if head[c] != -1:
+                    previous = tail
+                c = skip_to
+            else:
+                previous = c
+                c = after
+    # labels of the surviving tops, in order
+    new = np.empty(m, np.int64)
+    k = 0
+    for s in range(m):
+        if into[s] == s:
+            new[s] = k
+            k += 1
+    for s in range(m - 1, -1, -1):
+        if into[s] != s:
+            new[s] = new[into[s]]
+    for j in range(n):
+        label[j] = new[label[j]]
+    return label
+
+
+@njit(cache=True, nogil=True)
+def supernode_tree(parent: Any, label: Any, start: Any) -> Any:
+    """Parent of every supernode (-1 for a root): that of its last column."""
+    m = start.size - 1
+    tree = np.full(m, -1, np.int64)
+    for s in range(m):
+        above = parent[start[s + 1] - 1]
+        if above != -1:
+            tree[s] = label[above]
+    return tree
+
+
+@njit(cache=True, nogil=True)
+def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any, tree: Any) -> Any:
+    """Rows of every supernode below its own columns, ascending, in compressed form.
+
+    Row i of L visits the supernodes on the paths from its entries j < i up to its own; as i ascends, each
+    supernode collects its rows in order. Returns ``pointer`` and ``rows``.
+    """
+    n = order.size
+    m = tree.size
+    pointer = np.zeros(m + 1, np.int64)
+    rows = np.empty(0, np.int64)
+    for sweep in range(2):
+        seen = np.full(m, -1, np.int64)
+        fill = pointer[:m].copy()
+        for i in range(n):
+            v = order[i]
+            own = label[i]
+            for e in range(indptr[v], indptr[v + 1]):
+                j = rank[indices[e]]
+                if j > i:
+                    continue
+                s = label[j]
+                while s != own and seen[s] != i:
+                    seen[s] = i
+                    if sweep == 0:
+                        pointer[s + 1] += 1
+                    else:
+                        rows[fill[s]] = i
+                        fill[s] += 1
+                    s = tree[s]
+        if sweep == 0:
+            for s in range(m):
+                pointer[s + 1] += pointer[s]
+            rows = np.empty(pointer[m], np.int64)
+    return pointer, rows
+
+
+@njit(cache=True, nogil=True)
+def relative_rows(start: Any, pointer: Any, rows: Any, tree: Any) -> Any:
+    """Place of every row of a supernode within its parent's front (columns first, then rows), in blocks."""
+    relative = np.empty(rows.size, np.int64)
+    for s in range(tree.size):
+        p = tree[s]
+        if p == -1:
+            continue
+        k = pointer[p]
+        columns = start[p + 1] - start[p]
+        for e in range(pointer[s], pointer[s + 1]):
+            i = rows[e]
+            if i < start[p + 1]:
+                relative[e] = i - start[p]
+            else:
+                while rows[k] < i:
+                    k += 1
+                relative[e] = columns + k - pointer[p]
+    return relative
+
+
+@njit(cache=True, nogil=True)
+def locate(start: Any, pointer: Any, rows: Any, label: Any, low: Any, high: Any) -> Any:
+    """Place of block row ``low[k]`` in the front that holds column ``high[k] <= low[k]``: bisection in the rows."""
+    place = np.empty(low.size, np.int64)
+    for k in range(low.size):
+        s = label[high[k]]
+        i = low[k]
+        if i < start[s + 1]:
+            place[k] = i - start[s]
+        else:
+            a = pointer[s]
+            z = pointer[s + 1]
+            while z - a > 1:
+                middle = (a + z) // 2
+                if rows[middle] <= i:
+                    a = middle
+                else:
+                    z = middle
+            place[k] = start[s + 1] - start[s] + a - pointer[s]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def stack_places(tree: Any, size: Any) -> Any:
+    """Place of every update matrix on two stacks.
+
+    An update matrix lives from its own front to its parent's. Fronts at even depth use one stack, fronts at odd
+    depth the other: when a front is reached, the updates of its children are the top of the other stack, so its
+    own can be pushed before theirs are popped. Returns offsets (second stack behind the first) and the total size.
+    """
+    m = tree.size
+    depth = np.zeros(m, np.int64)
+    for s in range(m - 1, -1, -1):
+        if tree[s] != -1:
+            depth[s] = 1 - depth[tree[s]]
+    offset = np.empty(m, np.int64)
+    top = np.zeros(2, np.int64)
+    peak = np.zeros(2, np.int64)
+    bottom = np.full(m, -1, np.int64)
+    for s in range(m):
+        d = depth[s]
+        offset[s] = top[d]
+        if bottom[s] != -1:
+            top[1 - d] = bottom[s]
+        if tree[s] != -1 and bottom[tree[s]] == -1:
+            bottom[tree[s]] = offset[s]
+        top[d] = offset[s] + size[s]
+        peak[d] = max(peak[d], top[d])
+    for s in range(m):
+        if depth[s] == 1:
+            offset[s] += peak[0]
+    return offset, peak[0] + peak[1]

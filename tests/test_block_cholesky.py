@@ -1,0 +1,358 @@
+"""Block Cholesky against dense linear algebra, over many shapes of graph."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.linalg import block_diag
+
+from tempose.errors import GraphError, OptionError, TemposeError
+from tempose.sparse import NotPositiveDefiniteError, analyze
+
+
+def dense(n, block, pairs, diag, off):
+    A = block_diag(*diag) if n else np.zeros((0, 0))
+    for (i, j), value in zip(pairs, off, strict=True):
+        if i != j:
+            A[i * block : (i + 1) * block, j * block : (j + 1) * block] += value
+            A[j * block : (j + 1) * block, i * block : (i + 1) * block] += value.T
+    return A
+
+
+def problem(rng, n, pairs, block, spread=0.0):
+    """Random SPD blocks Σ JᵀJ + small prior on a pattern; ``spread`` decades between edge weights."""
+    pairs = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    weight = 10.0 ** rng.uniform(-spread / 2, spread / 2, len(pairs))
+    diag = np.tile(0.1 * np.eye(block), (n, 1, 1))
+    off = np.zeros((len(pairs), block, block))
+    for k, (i, j) in enumerate(pairs):
+        J = rng.normal(size=(2, block, block)) * np.sqrt(weight[k])
+        off[k] = J[0].T @ J[1]
+        if i != j:  # a self loop is ignored, whatever its block
+            diag[i] += J[0].T @ J[0]
+            diag[j] += J[1].T @ J[1]
+    return pairs, diag, off
+
+
+def random_pairs(rng, n, edges):
+    return rng.integers(0, n, (edges, 2))
+
+
+def chain(n):
+    return np.column_stack([np.arange(n - 1), np.arange(1, n)])
+
+
+def grid(rows, cols):
+    index = np.arange(rows * cols).reshape(rows, cols)
+    across = np.column_stack([index[:, :-1].ravel(), index[:, 1:].ravel()])
+    return np.concatenate([across, np.column_stack([index[:-1].ravel(), index[1:].ravel()])])
+
+
+def complete(n):
+    return np.column_stack(np.triu_indices(n, 1))
+
+
+def star(n):
+    return np.column_stack([np.zeros(n - 1, int), np.arange(1, n)])
+
+
+def tree(rng, n):
+    return np.array([[i, rng.integers(0, i)] for i in range(1, n)])
+
+
+def binary_tree(n):
+    return np.array([[i, (i - 1) // 2] for i in range(1, n)])
+
+
+RNG = np.random.default_rng(11)
+SHAPES = {
+    "one node": (1, []),
+    "no edges": (7, []),
+    "one edge": (2, [[1, 0]]),
+    "self loops": (3, [[0, 0], [2, 2], [0, 2], [1, 1]]),
+    "duplicates": (4, [[0, 1], [1, 0], [0, 1], [3, 2], [2, 3], [1, 2]]),
+    "chain": (90, chain(90)),
+    "ring": (50, np.concatenate([chain(50), [[49, 0]]])),
+    "star": (60, star(60)),
+    "reversed star": (60, 59 - star(60)),
+    "tree": (80, tree(RNG, 80)),
+    "binary tree": (127, binary_tree(127)),
+    "complete": (40, complete(40)),
+    "grid": (110, grid(10, 11)),
+    "two grids": (72, np.concatenate([grid(6, 6), grid(6, 6) + 36])),
+    "clique and chain": (60, np.concatenate([complete(25), chain(60)])),
+    "sparse random": (100, random_pairs(RNG, 100, 90)),
+    "random": (70, random_pairs(RNG, 70, 200)),
+    "dense random": (50, random_pairs(RNG, 50, 900)),
+}
+
+
+def check_all(rng, n, pairs, block, diag, off):
+    """Compare every operation with the dense matrix."""
+    A = dense(n, block, pairs, diag, off)
+    symbolic = analyze(n, pairs[:, 0], pairs[:, 1], block=block)
+    factor = symbolic.factor(diag, off)
+    scale = np.linalg.norm(A, 1)
+    rhs = rng.normal(size=(n * block, 3))
+
+    one, many = factor.solve(rhs[:, 0]), factor.solve(rhs)
+    assert one.shape == (n * block,)
+    for x, r in ((one, rhs[:, 0]), (many, rhs)):
+        assert np.abs(A @ x - r).max() <= 1e-13 * scale * max(np.abs(x).max(), 1e-300)
+
+    # P A Pᵀ = L Lᵀ: from L⁻¹ P I, the inverse of L, with its columns in elimination order
+    permuted = (symbolic.order[:, None] * block + np.arange(block)).ravel()
+    L_inverse = factor.solve_L(np.eye(n * block)[:, permuted])
+    assert np.abs(np.triu(L_inverse, 1)).max(initial=0) == 0
+    L = np.linalg.inv(L_inverse)
+    np.testing.assert_allclose(L @ L.T, A[np.ix_(permuted, permuted)], atol=1e-11 * scale)
+    np.testing.assert_allclose(factor.solve_Lt(factor.solve_L(rhs)), many, rtol=1e-12, atol=1e-12 * np.abs(many).max())
+
+    sign, log_determinant = np.linalg.slogdet(A)
+    assert sign == 1
+    assert factor.log_determinant() == pytest.approx(log_determinant, rel=1e-11, abs=1e-10)
+
+    inverse = np.linalg.inv(A).reshape(n, block, n, block)
+    tolerance = {"rtol": 1e-9, "atol": 1e-12 * np.abs(inverse).max()}
+    marginal, cross = factor.selected_inverse()
+    np.testing.assert_allclose(marginal, inverse[np.arange(n), :, np.arange(n)], **tolerance)
+    np.testing.assert_allclose(cross, inverse[pairs[:, 0], :, pairs[:, 1]], **tolerance)
+    np.testing.assert_array_equal(marginal, marginal.transpose(0, 2, 1))
+
+    i, j = rng.integers(0, n, (2, 9))
+    np.testing.assert_allclose(factor.inverse_blocks(i, j), inverse[i, :, j], **tolerance)
+    return factor
+
+
+@pytest.mark.parametrize("block", [1, 3, 6])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_dense(shape, block):
+    rng = np.random.default_rng([block, len(shape)])
+    n, pairs = SHAPES[shape]
+    pairs, diag, off = problem(rng, n, pairs, block)
+    check_all(rng, n, pairs, block, diag, off)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_equals_dense_on_random_graphs(seed):
+    rng = np.random.default_rng([17, seed])
+    n, block = int(rng.integers(1, 60)), int(rng.integers(1, 8))
+    edges = int(n * rng.choice([0.3, 1, 2, 6]))
+    pairs, diag, off = problem(rng, n, random_pairs(rng, n, edges), block)
+    check_all(rng, n, pairs, block, diag, off)
+
+
+def test_large_fronts():
+    """Fronts of several hundred rows take the BLAS path on every level."""
+    rng = np.random.default_rng(4)
+    n = 130
+    pairs, diag, off = problem(rng, n, np.concatenate([complete(60), random_pairs(rng, n, 300)]), 6)
+    check_all(rng, n, pairs, 6, diag, off)
+
+
+def test_numbering_does_not_matter():
+    rng = np.random.default_rng(5)
+    n, block = 80, 3
+    pairs, diag, off = problem(rng, n, random_pairs(rng, n, 160), block)
+    factor = check_all(rng, n, pairs, block, diag, off)
+    name = rng.permutation(n)  # node v is renamed to name[v], pairs are shuffled and half of them turned around
+    shuffle, turn = rng.permutation(len(pairs)), rng.random(len(pairs)) < 0.5
+    renamed = name[pairs[shuffle]]
+    values = off[shuffle]
+    renamed[turn] = renamed[turn][:, ::-1]
+    values[turn] = values[turn].transpose(0, 2, 1)
+    other = analyze(n, renamed[:, 0], renamed[:, 1], block=block).factor(diag[np.argsort(name)], values)
+    assert other.log_determinant() == pytest.approx(factor.log_determinant(), rel=1e-12)
+    np.testing.assert_allclose(other.selected_inverse()[0][name], factor.selected_inverse()[0], atol=1e-10)
+
+
+def test_symbolic_is_reused_and_results_are_reproducible():
+    rng = np.random.default_rng(6)
+    pairs, diag, off = problem(rng, 60, grid(6, 10), 6)
+    symbolic = analyze(60, pairs[:, 0], pairs[:, 1])
+    first = symbolic.factor(diag, off)
+    second = symbolic.factor(2 * diag, 2 * off)
+    third = symbolic.factor(diag, off)
+    rhs = rng.normal(size=360)
+    np.testing.assert_array_equal(first.solve(rhs), third.solve(rhs))
+    np.testing.assert_array_equal(first.selected_inverse()[0], third.selected_inverse()[0])
+    np.testing.assert_allclose(2 * second.solve(rhs), first.solve(rhs), rtol=1e-10)
+
+
+def test_shift_adds_to_the_diagonal():
+    rng = np.random.default_rng(7)
+    pairs, diag, off = problem(rng, 30, grid(5, 6), 3)
+    symbolic = analyze(30, pairs[:, 0], pairs[:, 1], block=3)
+    A = dense(30, 3, pairs, diag, off)
+    values = np.linalg.eigvalsh(A + 2.5 * np.eye(90))
+    assert symbolic.factor(diag, off, shift=2.5).log_determinant() == pytest.approx(np.log(values).sum(), rel=1e-12)
+
+
+def test_draws_have_the_inverse_as_covariance():
+    rng = np.random.default_rng(8)
+    n, block, draws = 12, 2, 40_000
+    pairs, diag, off = problem(rng, n, random_pairs(rng, n, 25), block)
+    factor = analyze(n, pairs[:, 0], pairs[:, 1], block=block).factor(diag, off)
+    x = factor.solve_Lt(rng.normal(size=(n * block, draws)))
+    # whitened by an independent route, the sample covariance is the identity
+    C = np.linalg.cholesky(dense(n, block, pairs, diag, off))
+    white = C.T @ x
+    np.testing.assert_allclose(white @ white.T / draws, np.eye(n * block), atol=6 / np.sqrt(draws))
+
+
+@pytest.mark.parametrize("spread", [6.0, 10.0])
+def test_unbalanced_weights(spread):
+    """Weights over many decades: the solution is backward stable, and so is the inverse up to the condition."""
+    rng = np.random.default_rng(9)
+    pairs, diag, off = problem(rng, 60, grid(6, 10), 6, spread)
+    A = dense(60, 6, pairs, diag, off)
+    factor = analyze(60, pairs[:, 0], pairs[:, 1]).factor(diag, off)
+    rhs = rng.normal(size=360)
+    x = factor.solve(rhs)
+    assert np.abs(A @ x - rhs).max() <= 1e-14 * np.linalg.norm(A, np.inf) * np.abs(x).max()
+    marginal, _ = factor.selected_inverse()
+    exact = np.linalg.inv(A).reshape(60, 6, 60, 6)[np.arange(60), :, np.arange(60)]
+    error = np.abs(marginal - exact).max() / np.abs(exact).max()
+    assert error < 1e-15 * np.linalg.cond(A)
+
+
+@pytest.mark.parametrize("shape", ["chain", "grid", "star", "clique and chain", "no edges", "complete"])
+@pytest.mark.parametrize("block", [1, 6])
+def test_not_positive_definite_names_the_node(shape, block):
+    n, pairs = SHAPES[shape]
+    rng = np.random.default_rng(10)
+    pairs, diag, off = problem(rng, n, pairs, block)
+    symbolic = analyze(n, pairs[:, 0], pairs[:, 1], block=block)
+    for culprit in rng.integers(0, n, 3):
+        broken = diag.copy()
+        broken[culprit, -1, -1] = -1.0
+        with pytest.raises(NotPositiveDefiniteError, match="not positive definite") as caught:
+            symbolic.factor(broken, off)
+        # elimination goes through `order`, and the leading blocks up to a node decide whether it breaks there
+        place = int(np.flatnonzero(symbolic.order == caught.value.node)[0])
+        index = (symbolic.order[:, None] * block + np.arange(block)).ravel()
+        A = dense(n, block, pairs, broken, off)[np.ix_(index, index)]
+        before, through = place * block, (place + 1) * block
+        np.linalg.cholesky(A[:before, :before])
+        with pytest.raises(np.linalg.LinAlgError):
+            np.linalg.cholesky(A[:through, :through])
+    symbolic.factor(diag, off)  # the analysis survives a failure
+
+
+def test_eigenvalue_bound_decides_definiteness():
+    rng = np.random.default_rng(12)
+    pairs, diag, off = problem(rng, 40, grid(5, 8), 6)
+    symbolic = analyze(40, pairs[:, 0], pairs[:, 1])
+    smallest = np.linalg.eigvalsh(dense(40, 6, pairs, diag, off))[0]
+    symbolic.factor(diag, off, shift=-smallest * (1 - 1e-6))
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factor(diag, off, shift=-smallest * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("n", [3, 40])
+def test_values_that_are_not_finite_are_refused(bad, n):
+    pairs, diag, off = problem(np.random.default_rng(13), n, complete(n), 6)
+    symbolic = analyze(n, pairs[:, 0], pairs[:, 1])
+    diag[n // 2, 0, 0] = bad
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factor(diag, off)
+
+
+def test_long_chain():
+    """A path of 1e5 nodes: deep trees need no recursion; chain marginals against the two-sided recursion."""
+    n, block = 100_000, 2
+    rng = np.random.default_rng(14)
+    pairs = chain(n)
+    coupling = rng.normal(size=(n - 1, block, block))
+    diag = np.tile(0.5 * np.eye(block), (n, 1, 1))
+    diag[:-1] += coupling.transpose(0, 2, 1) @ coupling
+    diag[1:] += np.eye(block)
+    off = -coupling.transpose(0, 2, 1)
+    factor = analyze(n, pairs[:, 0], pairs[:, 1], block=block).factor(diag, off)
+    rhs = rng.normal(size=n * block)
+    x = factor.solve(rhs).reshape(n, block, 1)
+    product = diag @ x
+    product[:-1] += off @ x[1:]
+    product[1:] += off.transpose(0, 2, 1) @ x[:-1]
+    assert np.abs(product.ravel() - rhs).max() < 1e-11
+    marginal, cross = factor.selected_inverse()
+    # (A Z)_ii = I for every node, from selected blocks alone
+    identity = diag @ marginal
+    identity[:-1] += off @ cross.transpose(0, 2, 1)
+    identity[1:] += off.transpose(0, 2, 1) @ cross
+    np.testing.assert_allclose(identity, np.broadcast_to(np.eye(block), identity.shape), atol=1e-10)
+
+
+def test_a_wrong_value_would_be_noticed():
+    """Negative control: the comparison with the dense matrix fails if one block is changed."""
+    rng = np.random.default_rng(15)
+    pairs, diag, off = problem(rng, 30, grid(5, 6), 6)
+    A = dense(30, 6, pairs, diag, off)
+    wrong = off.copy()
+    wrong[7] = wrong[7].T
+    factor = analyze(30, pairs[:, 0], pairs[:, 1]).factor(diag + 3 * np.eye(6), wrong)
+    A += 3 * np.eye(180)
+    rhs = rng.normal(size=180)
+    x = factor.solve(rhs)
+    assert np.abs(A @ x - rhs).max() > 1e-6 * np.linalg.norm(A, 1) * np.abs(x).max()
+    exact = np.linalg.inv(A).reshape(30, 6, 30, 6)[np.arange(30), :, np.arange(30)]
+    assert np.abs(factor.selected_inverse()[0] - exact).max() > 1e-6 * np.abs(exact).max()
+
+
+def test_empty_matrix():
+    symbolic = analyze(0, [], [], block=6)
+    factor = symbolic.factor(np.zeros((0, 6, 6)), np.zeros((0, 6, 6)))
+    assert factor.log_determinant() == 0.0
+    assert factor.solve(np.zeros(0)).shape == (0,)
+    marginal, cross = factor.selected_inverse()
+    assert marginal.shape == cross.shape == (0, 6, 6)
+
+
+def test_no_right_hand_sides():
+    factor = analyze(2, [0], [1], block=1).factor(np.full((2, 1, 1), 2.0), np.ones((1, 1, 1)))
+    assert factor.solve(np.zeros((2, 0))).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: analyze(3, [0, 1], [1, 3]), r"cols\[1\] is node 3, expected 0 … 2"),
+        (lambda: analyze(3, [0, -1], [1, 2]), r"rows\[1\] is node -1"),
+        (lambda: analyze(3, [0, 1], [1]), "expected two equal lists"),
+        (lambda: analyze(3, [0.0], [1.0]), "expected integers"),
+        (lambda: analyze(-1, [], []), "number of nodes"),
+        (lambda: analyze(1, [], [], block=0), "block size"),
+        (lambda: analyze(2, [0], [1]).factor(np.zeros((2, 3, 3)), np.zeros((1, 6, 6))), "diag has shape"),
+        (lambda: analyze(2, [0], [1]).factor(np.zeros((2, 6, 6)), np.zeros((2, 6, 6))), "off has shape"),
+        (lambda: analyze(1, [], [], block=1).factor(np.ones((1, 1, 1)), []).solve([1.0, 2.0]), "right-hand side"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(TemposeError, match=message) as caught:
+        call()
+    assert isinstance(caught.value, GraphError | OptionError)
+
+
+def test_error_survives_pickling():
+    error = pickle.loads(pickle.dumps(NotPositiveDefiniteError(5)))
+    assert error.node == 5
+    assert "node 5" in str(error)
+
+
+@pytest.mark.skipif("TEMPOSE_DATA" not in os.environ, reason="TEMPOSE_DATA is not set")
+@pytest.mark.parametrize("name", ["smallGrid3D", "sphere2500", "parking-garage"])
+def test_public_graphs(name):
+    text = (Path(os.environ["TEMPOSE_DATA"]) / "g2o" / f"{name}.g2o").read_text()
+    ends = [line.split()[1:3] for line in text.splitlines() if line.startswith("EDGE_SE3:QUAT")]
+    pairs = np.array(ends, dtype=np.int64)
+    n = int(pairs.max()) + 1
+    rng = np.random.default_rng(16)
+    pairs, diag, off = problem(rng, n, pairs, 6)
+    factor = analyze(n, pairs[:, 0], pairs[:, 1]).factor(diag, off)
+    marginal, cross = factor.selected_inverse()
+    k = rng.integers(0, len(pairs), 20)
+    np.testing.assert_allclose(factor.inverse_blocks(pairs[k, 0], pairs[k, 1]), cross[k], atol=1e-11)
+    np.testing.assert_allclose(factor.inverse_blocks(pairs[k, 0], pairs[k, 0]), marginal[pairs[k, 0]], atol=1e-11)
