@@ -1,0 +1,231 @@
+"""The posterior of the paper: potential U, its gradient, priors, any inverse temperature.
+
+``U = −log p(poses | graph) + const``; the tempered density is ``exp(−βU)`` with respect to the product of the sphere's
+area measure (orientations) and Lebesgue measure (positions). U has no normalising constants: it is 0 for a graph that
+fits perfectly.
+
+This module holds the readable implementation, which is the definition, and the door to the compiled one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.graph import PoseGraph
+from tempose.poses import Poses
+
+if TYPE_CHECKING:
+    from tempose.bingham import Bingham
+    from tempose.kernels.potential import EdgeTable, PriorTable, Workspace
+
+Array = NDArray[np.float64]
+
+PARALLEL_FROM_EDGES = 20_000  # below this one thread is faster than waking a second
+_EDGES_PER_CHUNK = 16_384
+_MOST_CHUNKS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Priors:
+    """Independent priors on the absolute poses; what is ``None`` is flat.
+
+    Parameters
+    ----------
+    rotation
+        Bingham prior on every ``q_i`` (node_from_world), one for all nodes or one per node.
+    translation_mean, translation_precision
+        Gaussian prior: mean (3,) or (n, 3) and precision, a scalar 1/σ², (3, 3) or (n, 3, 3).
+    on_position
+        Put the Gaussian on the world positions ``c_i`` instead of the paper's ``t_i = −R_i c_i``. For mean zero and a
+        scalar precision the two are the same.
+    """
+
+    rotation: Bingham | tuple[Bingham, ...] | None = None
+    translation_mean: ArrayLike = 0.0
+    translation_precision: ArrayLike | None = None
+    on_position: bool = False
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is no prior at all, so that the gauge is free."""
+        return self.rotation is None and self.translation_precision is None
+
+    def rotation_matrices(self, n: int) -> Array:
+        """Matrices A (n, 4, 4), or (0, 4, 4) if flat, with ``U = −qᵀ A q`` for node_from_world quaternions."""
+        if self.rotation is None:
+            return np.empty((0, 4, 4))
+        each = self.rotation if isinstance(self.rotation, tuple) else (self.rotation,) * n
+        if len(each) != n:
+            raise OptionError(f"{len(each)} rotation priors for {n} nodes; give one, or one per node")
+        return np.array([-(b.axes[:, 1:] * b.concentrations) @ b.axes[:, 1:].T for b in each])
+
+    def gaussian(self, n: int) -> tuple[Array, Array]:
+        """Mean (n, 3) and precision (n, 3, 3), or empty arrays if flat."""
+        if self.translation_precision is None:
+            return np.empty((0, 3)), np.empty((0, 3, 3))
+        precision = np.asarray(self.translation_precision, float)
+        if precision.ndim == 0:
+            precision = float(precision) * np.eye(3)
+        try:
+            mean = np.broadcast_to(np.asarray(self.translation_mean, float), (n, 3))
+            precision = np.broadcast_to(precision, (n, 3, 3))
+        except ValueError:
+            raise OptionError(
+                f"the translation prior must broadcast to means ({n}, 3) and precisions ({n}, 3, 3)"
+            ) from None
+        if not np.all(np.isfinite(mean)) or np.any(np.linalg.eigvalsh(precision)[:, 0] < 0.0):
+            raise OptionError("the translation prior needs finite means and positive semi-definite precisions")
+        return np.ascontiguousarray(mean), np.ascontiguousarray(precision)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What each edge disagrees with, given poses.
+
+    Attributes
+    ----------
+    nu
+        ``ν = vec(q_ij ⊗ conj(q_j q̄_i))`` (m, 3) in j's frame, signed so that its scalar partner is ≥ 0;
+        ``|ν| = sin(θ/2)``.
+    translation
+        ``t_ij − μ_ij`` (m, 3) in j's frame, ``μ_ij = R_j (c_i − c_j)``; NaN for edges without a translation.
+    angle
+        Rotation residual θ (m,), radians.
+    """
+
+    nu: Array
+    translation: Array
+    angle: Array
+
+
+def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
+    """Edge residuals, by the equations of the paper, for poses in the graph's node order."""
+    q, _ = poses.node_from_world
+    c = poses.position
+    i, j = graph.edge_i, graph.edge_j
+    relative = quat.multiply(q[j], quat.conjugate(q[i]))
+    error = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(relative))
+    error = np.where(error[:, :1] < 0.0, -error, error)
+    mu = quat.rotate(q[j], c[i] - c[j])
+    return Residuals(error[:, 1:], graph.j_from_i_t - mu, quat.angle(error))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """U and its gradient for a graph and priors."""
+
+    graph: PoseGraph
+    priors: Priors = Priors()
+
+    # ------------------------------------------------------------------ the definition
+
+    def potential_by_edge(self, poses: Poses) -> tuple[Array, Array]:
+        """Rotation and translation terms of each edge (m,), ``νᵀΛν`` and ``½ rᵀPr``."""
+        r = residuals(self.graph, poses)
+        t = np.nan_to_num(r.translation)
+        rotation = np.einsum("ma,mab,mb->m", r.nu, self.graph.concentration_matrices, r.nu)
+        return rotation, 0.5 * np.einsum("ma,mab,mb->m", t, self.graph.precision_matrices, t)
+
+    def reference_potential(self, poses: Poses) -> float:
+        """U by the equations, slowly: the definition that the compiled kernels are tested against."""
+        n = len(poses)
+        q, t = poses.node_from_world
+        total = sum(float(part.sum()) for part in self.potential_by_edge(poses))
+        bingham = self.priors.rotation_matrices(n)
+        if len(bingham):
+            total -= float(np.einsum("na,nab,nb->", q, bingham, q))
+        mean, precision = self.priors.gaussian(n)
+        if len(mean):
+            d = (poses.position if self.priors.on_position else t) - mean
+            total += 0.5 * float(np.einsum("na,nab,nb->", d, precision, d))
+        return total
+
+    # ------------------------------------------------------------------ compiled
+
+    @cached_property
+    def edge_table(self) -> EdgeTable:
+        """The graph as the kernels want it (see :mod:`tempose.kernels.potential`)."""
+        return _edge_table(self.graph, full=not self.graph.is_isotropic)
+
+    @cached_property
+    def full_edge_table(self) -> EdgeTable:
+        """The same with full precisions even if the graph is isotropic: what the minibatch kernel reads."""
+        return _edge_table(self.graph, full=True)
+
+    @cached_property
+    def prior_table(self) -> PriorTable:
+        """The priors as the kernels want them."""
+        from tempose.kernels.potential import PriorTable
+
+        n = self.graph.n_nodes
+        flip = np.diag([1.0, -1.0, -1.0, -1.0])  # q = ā
+        mean, precision = self.priors.gaussian(n)
+        return PriorTable(flip @ self.priors.rotation_matrices(n) @ flip, mean, precision, self.priors.on_position)
+
+    @property
+    def runs_parallel(self) -> bool:
+        """Whether the graph is large enough for several threads to pay."""
+        return self.graph.n_edges >= PARALLEL_FROM_EDGES
+
+    def workspace(self) -> Workspace:
+        """Fresh scratch memory for the gradient kernel; one per thread of control."""
+        from tempose.kernels.potential import NODES_PER_BLOCK, Workspace
+
+        n, chunks = self.graph.n_nodes, len(self.edge_table.chunk) - 1
+        return Workspace(np.zeros((chunks, n, 6)), np.zeros(chunks), np.zeros(-(-n // NODES_PER_BLOCK)))
+
+    def gradient(self, poses: Poses) -> tuple[float, Array]:
+        """U and its gradient (n, 6): by world-frame rotation vectors (a → exp(ω/2) a), then by positions."""
+        return self.gradient_at(poses.wxyz, poses.position)
+
+    def gradient_at(self, wxyz: Array, position: Array, work: Workspace | None = None) -> tuple[float, Array]:
+        """The same for plain arrays of world_from_node quaternions (n, 4) and positions (n, 3)."""
+        from tempose.kernels import potential as kernel
+
+        evaluate = kernel.gradient_parallel if self.runs_parallel else kernel.gradient
+        out = np.empty((len(wxyz), 6))
+        work = self.workspace() if work is None else work
+        arrays = np.ascontiguousarray(wxyz), np.ascontiguousarray(position)
+        return float(evaluate(self.edge_table, self.prior_table, *arrays, work, out)), out
+
+    def potential(self, poses: Poses) -> float:
+        """U at the given poses."""
+        return self.gradient(poses)[0]
+
+    def log_density(self, poses: Poses, beta: float = 1.0) -> float:
+        """Unnormalised log density ``−βU`` of the tempered posterior."""
+        return -beta * self.potential(poses)
+
+
+def _edge_table(graph: PoseGraph, full: bool) -> EdgeTable:
+    from tempose.kernels.potential import EdgeTable
+
+    n, m = graph.n_nodes, graph.n_edges
+    order = np.lexsort((graph.edge_i, graph.edge_j))
+    i, j = graph.edge_i[order], graph.edge_j[order]
+    start = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=n))]).astype(np.int64)
+    t = np.nan_to_num(graph.j_from_i_t)
+    if full:
+        upper = np.triu_indices(3)
+        parts = [graph.concentration_matrices[:, *upper], graph.precision_matrices[:, *upper]]
+    else:
+        parts = [graph.concentration[:, None], (graph.precision * graph.has_translation)[:, None]]
+    edge = np.ascontiguousarray(np.concatenate([graph.j_from_i_wxyz, t, *parts], axis=1)[order])
+
+    chunks = int(np.clip(m // _EDGES_PER_CHUNK, 1, _MOST_CHUNKS))
+    cut = np.searchsorted(start, np.linspace(0, m, chunks + 1)).astype(np.int64)
+    cut[0], cut[-1] = 0, n
+    cut = np.maximum.accumulate(cut)
+    low, high = cut[:-1].copy(), cut[1:].copy()
+    for k in range(chunks):
+        touched = i[start[cut[k]] : start[cut[k + 1]]]
+        if len(touched):
+            low[k], high[k] = min(low[k], touched.min()), max(high[k], touched.max() + 1)
+    return EdgeTable(start, i.astype(np.int32), edge, cut, low, high)
