@@ -80,7 +80,7 @@ class GeodesicChain:
     start
         Initial poses in the graph's node order, or a :class:`ChainState` to continue from.
     key
-        Random stream (2,), see :mod:`tempose.inference.streams`.
+        Random stream (2,), see :mod:`tempose.streams`.
     inverse_mass
         Inverse masses (n, 2) of rotation and translation of each node; ones in the paper.
     """

@@ -1,0 +1,269 @@
+"""Text in and out: files that may not be what they claim, numbers with their line, writes that are all or nothing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.errors import GraphError, ParseError, TemposeError
+from tempose.geometry import quaternion as quat
+from tempose.poses import NodeId
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+PathLike = str | Path
+
+LARGEST = 1e100  # no length or precision of this world is larger, and squares of what is smaller stay finite
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+([.,][0-9]*)?|([.,])[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+# ---------------------------------------------------------------------- files
+
+
+def read_text(path: PathLike) -> str:
+    """Contents of a text file, Unix line ends and no byte-order mark; a clear error for everything else."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ParseError(_shown(path), None, "there is no such file") from None
+    except IsADirectoryError:
+        raise ParseError(_shown(path), None, "is a directory; give a file") from None
+    except PermissionError:
+        raise ParseError(_shown(path), None, "may not be read (permission denied)") from None
+    except (OSError, ValueError) as error:
+        raise ParseError(_shown(path), None, f"cannot be read: {_reason(error)}") from None
+    if data[:2] == b"\x1f\x8b":
+        raise ParseError(path, None, "is gzip-compressed; unpack it first")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise ParseError(path, None, "is UTF-16 text; save it as UTF-8")
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise ParseError(path, line, "is a binary file (it contains a zero byte); expected text")
+    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write a whole file or nothing: a temporary file next to it, then one rename."""
+    target = Path(os.path.realpath(path))
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise GraphError("a node id contains characters that UTF-8 cannot hold; rename the node") from None
+    try:
+        if target.exists() and not target.is_file() and not target.is_dir():  # /dev/stdout, a pipe
+            target.write_bytes(data)
+            return
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        raise TemposeError(f"{_shown(path)}: cannot be written: {_reason(error)}") from None
+
+
+def _shown(path: PathLike) -> str:
+    return os.fspath(path).replace("\0", "\\0")
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def content_lines(text: str) -> list[tuple[int, str]]:
+    """Number (from 1) and content of every line that is not blank, comments (``#``) cut off."""
+    lines = text.split("\n")
+    if "#" in text:
+        lines = [line.partition("#")[0] for line in lines]
+    return [(number, line) for number, line in enumerate(lines, 1) if line and not line.isspace()]
+
+
+def number_text(value: float) -> str:
+    """The shortest decimal that reads back as the same double; integers without ``.0``."""
+    return repr(value).removesuffix(".0")
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """``1 edge``, ``2 edges``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Lines of one kind: their numbers (k,), integer fields (k, a) and real fields (k, b)."""
+
+    line: Index
+    ids: Index
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
+class NumberReader:
+    """Turns fields into numbers, in bulk while all is well, field by field to name the one that is not.
+
+    Decimal commas (``0,5``) are understood if the file uses nothing else; :meth:`finish` tells.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = path
+        self._commas = 0
+        self._first_comma: tuple[int, str] | None = None
+        self._points = False
+
+    def rows(
+        self, line: Sequence[int], fields: Sequence[Sequence[str]], names: Sequence[str], n_ids: int, what: str = "line"
+    ) -> Rows:
+        """Numbers of ``fields``, each row one per name, the first ``n_ids`` of them integers."""
+        width = len(names)
+        for number, row in zip(line, fields, strict=True):
+            if len(row) != width:
+                raise self._wrong_count(number, row, names, what)
+        values = self._in_bulk(fields, width, n_ids)
+        if values is None:
+            values = self._one_by_one(line, fields, names, n_ids)
+        ids, reals = values
+        bad = np.argwhere(~(np.abs(reals) <= LARGEST))
+        if len(bad):
+            row, column = bad[0]
+            name, token = names[n_ids + column], fields[row][n_ids + column]
+            expected = f"a finite number, at most {LARGEST:g} in size"
+            raise ParseError(self.path, line[row], f"{name} is {_short(token)}; expected {expected}")
+        return Rows(np.array(line, dtype=np.int64).reshape(-1), ids, reals)
+
+    def _in_bulk(self, fields: Sequence[Sequence[str]], n_all: int, n_ids: int) -> tuple[Index, Array] | None:
+        joined = "".join(itertools.chain.from_iterable(fields))
+        if not joined.isascii() or "_" in joined:  # float() would take ٣ and 1_000
+            return None
+        try:
+            ids = np.array([[int(x) for x in row[:n_ids]] for row in fields], dtype=np.int64)
+            reals = np.array([list(map(float, row[n_ids:])) for row in fields], dtype=np.float64)
+        except (ValueError, OverflowError):
+            return None
+        self._points |= "." in joined
+        return ids.reshape(len(fields), n_ids), reals.reshape(len(fields), n_all - n_ids)
+
+    def _one_by_one(
+        self, line: Sequence[int], fields: Sequence[Sequence[str]], names: Sequence[str], n_ids: int
+    ) -> tuple[Index, Array]:
+        ids = np.empty((len(fields), n_ids), dtype=np.int64)
+        reals = np.empty((len(fields), len(names) - n_ids))
+        for r, (number, row) in enumerate(zip(line, fields, strict=True)):
+            for c, (name, token) in enumerate(zip(names, row, strict=True)):
+                if c < n_ids:
+                    ids[r, c] = self.integer(token, number, name)
+                else:
+                    reals[r, c - n_ids] = self._real(token, number, name)
+        return ids, reals
+
+    def integer(self, token: str, line: int, name: str) -> int:
+        """A 64-bit integer."""
+        if not _INTEGER.fullmatch(token):
+            hint = "; fields are separated by blanks, not commas" if "," in token else ""
+            raise ParseError(self.path, line, f"{name} is {_short(token)}; expected an integer{hint}")
+        if len(token) > 40 or not -(2**63) <= int(token) < 2**63:
+            raise ParseError(self.path, line, f"{name} is {_short(token)}, beyond the 64-bit integers")
+        return int(token)
+
+    def _real(self, token: str, line: int, name: str) -> float:
+        match = _NUMBER.fullmatch(token)
+        if match is None:
+            try:
+                infinite = token.isascii() and "_" not in token and not np.isfinite(float(token))
+            except ValueError:
+                infinite = False
+            expected = "a finite number" if infinite else "a number"
+            raise ParseError(self.path, line, f"{name} is {_short(token)}; expected {expected}")
+        if "," in token:
+            self._commas += 1
+            self._first_comma = self._first_comma or (line, token)
+        self._points |= "." in token
+        return float(token.replace(",", "."))
+
+    def finish(self, notices: list[str]) -> None:
+        """Refuse a file that mixes decimal commas and points; say so if it has commas only."""
+        if self._first_comma is None:
+            return
+        line, token = self._first_comma
+        if self._points:
+            raise ParseError(
+                self.path, line, f"{token!r} has a comma, other numbers have a decimal point; use points throughout"
+            )
+        notices.append(
+            f"{plural(self._commas, 'number')} with a decimal comma (first: {token!r} in line {line}) read as decimals"
+        )
+
+    def _wrong_count(self, line: int, row: Sequence[str], names: Sequence[str], what: str) -> ParseError:
+        commas = any("," in token.strip(",") for token in row) and len(row) < len(names)
+        hint = "; fields are separated by blanks, not commas" if commas else ""
+        return ParseError(
+            self.path, line, f"{what} has {plural(len(row), 'field')}, expected {len(names)}: {_columns(names)}{hint}"
+        )
+
+
+def _columns(names: Sequence[str]) -> str:
+    plain = [name for name in names if not name.startswith("information")]
+    extra = len(names) - len(plain)
+    return " ".join(plain) + (f" and {extra} information values" if extra else "")
+
+
+def _short(token: str) -> str:
+    return repr(token if len(token) <= 40 else token[:37] + "…")
+
+
+# ---------------------------------------------------------------------- meaning
+
+
+def unit_quaternions(path: PathLike, line: Index, wxyz: Array, what: str, notices: list[str]) -> Array:
+    """Quaternions (k, 4) of unit length: small errors are mended (and told, from 1e-6 up), large ones refused."""
+    if not len(wxyz):
+        return wxyz
+    length = np.linalg.norm(wxyz, axis=1)
+    off = np.abs(length - 1.0)
+    bad = np.flatnonzero(off > 1e-3)
+    if len(bad):
+        k = int(bad[0])
+        if length[k] == 0.0:
+            raise ParseError(path, int(line[k]), "the quaternion is zero, which is no rotation")
+        why = f"the quaternion has length {length[k]:.6g}, not 1 (within 0.001); check the order of the fields"
+        raise ParseError(path, int(line[k]), why)
+    mended = off > 1e-6
+    if mended.any():
+        notices.append(
+            f"{plural(int(mended.sum()), f'quaternion of {what}', f'quaternions of {what}')} normalised, "
+            f"off unit length by up to {off.max():.1e}"
+        )
+    # what is exact to rounding stays bit for bit as it is, so that a file written here reads back unchanged
+    return np.where((off > 1e-15)[:, None], quat.normalize(wxyz), wxyz)
+
+
+def integer_ids(ids: Sequence[NodeId], kind: str) -> list[int]:
+    """The ids as integers, for a format that has no other; a clear error names the first that is not."""
+    for name in ids:
+        if not isinstance(name, int):
+            raise GraphError(
+                f"the name of node {name!r} is no integer, and {kind} files hold integers only; write .csv"
+            )
+        if not -(2**63) <= name < 2**63:
+            raise GraphError(f"node {name} is beyond the 64-bit integers; rename it")
+    return [int(name) for name in ids]

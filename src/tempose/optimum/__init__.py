@@ -1,0 +1,1 @@
+"""Starting points and optima."""

@@ -1,0 +1,307 @@
+// Ties the view, the controls, the tables and the charts together.
+
+const GAUSSIAN_CONTENT = { 1: "20", 2: "74", 3: "97" }; // per cent of a 3-D Gaussian within k σ
+const TABLE_ROWS = 20;
+
+async function main() {
+  const payload = JSON.parse(byId("data").textContent);
+  const scene = await Scene.load(payload);
+  const tip = byId("tip");
+  const viewer = new Viewer(byId("canvas"), scene, {
+    hover: (thing, at) => showTip(tip, scene, thing, at),
+    select: (thing) => { showSelection(viewer, scene, thing); tables.forEach((table) => table.mark(thing)); },
+    hint: hintWheel,
+  });
+  const tables = makeTables(viewer, scene);
+  connectControls(viewer, scene);
+  connectToolbar(viewer, payload.title);
+  connectSearch(viewer, scene);
+  showSelection(viewer, scene, null);
+  payload.traces.forEach((trace) => traceChart(byId("traces"), trace));
+  payload.histograms.forEach((histogram) => histogramChart(byId("histograms"), histogram));
+  document.documentElement.dataset.ready = "yes";
+}
+
+// ── controls ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+function connectControls(viewer, scene) {
+  offer(byId("colour"), ["sigma_pos", "sigma_rot_deg", "component", "none"].filter((kind) => scene.hasColour(kind)));
+  const edgeKinds = ["edge_surprise", "edge_rotation_deg", "edge_translation"].filter((kind) => scene[kind] && (kind === "edge_surprise" || scene.limits[kind]));
+  offer(byId("edge-colour"), [...edgeKinds, "none"]);
+  if (!scene.edge_surprise) byId("edge-colour").value = "none";
+  byId("worst-label").textContent = scene.worst.length ? `Highlight the ${scene.worst.length === 1 ? "worst edge" : `${scene.worst.length} worst edges`}` : `No edge above ${WORST_ABOVE} to highlight`;
+  byId("worst").disabled = !scene.worst.length;
+  for (const row of ["edges-row", "worst-row"]) byId(row).hidden = scene.m === 0;
+  byId("ellipsoid-group").hidden = !scene.ellipsoids;
+  byId("overlay-row").hidden = !scene.draws && !scene.truth;
+  byId("draws-check").hidden = !scene.draws;
+  byId("truth-check").hidden = !scene.truth;
+  byId("up").value = viewer.options.up;
+  if (scene.draws) byId("draws-label").textContent = `${scene.draws.count} posterior draws`;
+  if (scene.ellipsoids) byId("factor").value = Math.round(50 * Math.log10(fittingFactor(scene)));
+
+  const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
+  const apply = () => {
+    const factor = factorOf(Number(byId("factor").value));
+    const level = Number(chosen("level"));
+    byId("factor-value").textContent = `×${tickText(factor)}`;
+    byId("content").textContent = `${level}σ holds ${GAUSSIAN_CONTENT[level]} % of a Gaussian in 3-D.`;
+    const up = byId("up").value;
+    viewer.set({
+      colour: byId("colour").value, poses: chosen("poses"), edges: byId("edges").checked, edgeColour: byId("edge-colour").value,
+      worst: byId("worst").checked, ellipsoids: byId("ellipsoids").checked, level, factor,
+      draws: byId("draws").checked, truth: byId("truth").checked, ...(up === viewer.options.up ? {} : { up }),
+    });
+  };
+  byId("controls").addEventListener("input", apply);
+  apply();
+}
+
+/** Leave only the options that exist, and choose the first. */
+function offer(select, kinds) {
+  for (const option of [...select.options]) if (!kinds.includes(option.value)) option.remove();
+  select.value = kinds[0];
+}
+
+/** Slider place 0…100 → factor 1…100, rounded to two digits. */
+const factorOf = (place) => Number((10 ** (place / 50)).toPrecision(2));
+
+/** The factor that makes a typical 2σ ellipsoid about 1/50 of the graph, if its true size is smaller. */
+function fittingFactor(scene) {
+  const wanted = (0.02 * scene.radius) / (2 * scene.typicalSigma());
+  const round = [1, 2, 5, 10, 20, 50, 100];
+  return round.filter((factor) => factor <= wanted).pop() || 1;
+}
+
+function connectToolbar(viewer, title) {
+  for (const button of document.querySelectorAll("[data-view]")) button.addEventListener("click", () => viewer.show(button.dataset.view));
+  document.querySelector('[data-act="full"]').addEventListener("click", () => {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else byId("viewer").requestFullscreen?.();
+  });
+  document.querySelector('[data-act="picture"]').addEventListener("click", () => {
+    viewer.draw();
+    viewer.canvas.toBlob((blob) => {
+      const address = URL.createObjectURL(blob);
+      const link = make("a", { href: address, download: `${title.replace(/[^\p{L}\p{N}._-]+/gu, "_") || "graph"}.png` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(address), 1000);
+    });
+  });
+}
+
+function hintWheel() {
+  const hint = byId("hint");
+  hint.textContent = "Click the view, then the wheel zooms (or hold Ctrl)";
+  hint.classList.add("shown");
+  clearTimeout(hintWheel.timer);
+  hintWheel.timer = setTimeout(() => hint.classList.remove("shown"), 1500);
+}
+
+function connectSearch(viewer, scene) {
+  const query = byId("query");
+  const list = byId("matches");
+  const choose = (node) => {
+    list.hidden = true;
+    query.value = scene.ids[node];
+    viewer.select({ kind: "node", index: node }, true);
+  };
+  const search = () => {
+    const wanted = query.value.trim().toLowerCase();
+    const found = wanted ? matches(scene.ids, wanted, 8) : [];
+    list.hidden = !wanted;
+    list.replaceChildren(...found.map((node) => make("li", {}, make("button", { type: "button", onclick: () => choose(node) }, scene.ids[node] || "(empty id)"))));
+    if (wanted && !found.length) list.append(make("li", { class: "none" }, "no such node"));
+    return found;
+  };
+  query.addEventListener("input", search);
+  query.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") { list.querySelector("button")?.focus(); event.preventDefault(); }
+    if (event.key === "Escape") list.hidden = true;
+  });
+  list.addEventListener("keydown", (event) => {
+    const item = document.activeElement.parentElement;
+    const next = { ArrowDown: item.nextElementSibling, ArrowUp: item.previousElementSibling }[event.key];
+    if (next) { next.querySelector("button").focus(); event.preventDefault(); }
+  });
+  byId("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const [first] = search();
+    if (first !== undefined) choose(first);
+  });
+  document.addEventListener("pointerdown", (event) => { if (!byId("search").contains(event.target)) list.hidden = true; });
+}
+
+/** Node indices whose id is, begins with, or contains the text, in this order. */
+function matches(ids, wanted, most) {
+  const ranked = [[], [], []];
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i].toLowerCase();
+    const at = id.indexOf(wanted);
+    if (at < 0) continue;
+    ranked[id === wanted ? 0 : at === 0 ? 1 : 2].push(i);
+  }
+  return ranked.flat().slice(0, most);
+}
+
+// ── what is under the pointer, what is selected ──────────────────────────────────────────────────────────────
+
+function edgeName(scene, edge) {
+  return `${scene.ids[scene.edges[2 * edge]]} → ${scene.ids[scene.edges[2 * edge + 1]]}`;
+}
+
+function edgeFacts(scene, edge) {
+  const length = scene.edge_translation[edge];
+  const facts = [["rotation residual", measure(scene.edge_rotation_deg[edge], "°")]];
+  facts.push(["translation residual", Number.isNaN(length) ? "rotation-only edge" : measure(length, scene.unit)]);
+  if (scene.edge_surprise) facts.push(["surprise", number(scene.edge_surprise[edge])]);
+  return facts;
+}
+
+function sigmaFacts(scene, node) {
+  const facts = [];
+  if (scene.sigma_pos) facts.push(["position σ", measure(scene.sigma_pos[node], scene.unit)]);
+  if (scene.sigma_rot_deg) facts.push(["rotation σ", measure(scene.sigma_rot_deg[node], "°")]);
+  return facts;
+}
+
+function showTip(tip, scene, thing, at) {
+  tip.hidden = !thing;
+  if (!thing) return;
+  const facts = thing.kind === "node" ? sigmaFacts(scene, thing.index) : edgeFacts(scene, thing.index);
+  const title = thing.kind === "node" ? `node ${scene.ids[thing.index]}` : `edge ${edgeName(scene, thing.index)}`;
+  tip.replaceChildren(make("b", {}, title), ...facts.map(([name, value]) => make("span", {}, `${name} ${value}`)));
+  const stage = tip.parentElement;
+  const left = at.x + 16 + tip.offsetWidth > stage.clientWidth ? at.x - tip.offsetWidth - 12 : at.x + 16;
+  const top = Math.min(at.y + 14, stage.clientHeight - tip.offsetHeight - 6);
+  tip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+}
+
+function showSelection(viewer, scene, thing) {
+  const panel = byId("selection");
+  if (!thing) {
+    panel.replaceChildren(make("p", { class: "fine" }, "Click a node or an edge for its numbers. Drag turns, Shift-drag or right-drag moves, the wheel zooms, double-click resets."));
+    return;
+  }
+  const facts = thing.kind === "node" ? nodeFacts(viewer, scene, thing.index) : [...edgeFacts(scene, thing.index), ...edgePlace(viewer, scene, thing.index)];
+  const title = thing.kind === "node" ? `Node ${scene.ids[thing.index]}` : `Edge ${edgeName(scene, thing.index)}`;
+  panel.replaceChildren(
+    make("h3", {}, title),
+    make("dl", {}, ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
+    make("div", { class: "actions" },
+      make("button", { type: "button", onclick: () => viewer.select(thing, true) }, "Zoom to it"),
+      make("button", { type: "button", onclick: () => viewer.select(null) }, "Clear")),
+  );
+  panel.scrollTop = 0;
+}
+
+function nodeFacts(viewer, scene, node) {
+  const facts = sigmaFacts(scene, node);
+  const axes = scene.principal(node);
+  if (axes) facts.push(["σ on axes", withUnit(axes.map(({ sigma }) => number(sigma, 2)).join(" · "), scene.unit)]);
+  if (scene.layout === "positions") {
+    const digits = Math.max(2, Math.min(6, 3 - Math.floor(Math.log10(scene.radius))));
+    const place = [0, 1, 2].map((k) => (scene.positions[3 * node + k] + scene.origin[k]).toFixed(digits).replace("-", "−"));
+    place.forEach((value, k) => facts.push(["xyz"[k], withUnit(value, scene.unit)]));
+  }
+  const r = scene.wxyz.subarray(4 * node, 4 * node + 4);
+  facts.push(["wxyz", [...r].map((value) => (value / 32767).toFixed(3).replace("-", "−")).join(" ")]);
+  if (scene.truth) {
+    const error = Math.hypot(...[0, 1, 2].map((k) => scene.positions[3 * node + k] - scene.truth[3 * node + k]));
+    facts.push(["to truth", measure(error, scene.unit)]);
+  }
+  if (scene.components > 1) facts.push(["component", String(scene.component[node])]);
+  facts.push(["edges", String(scene.degree[node])]);
+  const measured = scene.edge_surprise || scene.edge_rotation_deg;
+  let worst = -1;
+  for (let e = 0; e < scene.m; e++) {
+    if (scene.edges[2 * e] !== node && scene.edges[2 * e + 1] !== node) continue;
+    if (worst < 0 || measured[e] > measured[worst]) worst = e;
+  }
+  if (worst >= 0) facts.push(["worst edge", make("button", { class: "link", type: "button", onclick: () => viewer.select({ kind: "edge", index: worst }) }, edgeName(scene, worst))]);
+  return facts;
+}
+
+function edgePlace(viewer, scene, edge) {
+  const facts = [];
+  if (scene.edge_surprise) {
+    let rank = 1;
+    for (const value of scene.edge_surprise) if (value > scene.edge_surprise[edge]) rank++;
+    facts.push(["rank by surprise", `${rank.toLocaleString("en")} of ${scene.m.toLocaleString("en")}`]);
+  }
+  if (scene.layout === "positions") facts.push(["length", measure(scene.edgeLength(edge), scene.unit)]);
+  for (const [name, node] of [["from", scene.edges[2 * edge]], ["to", scene.edges[2 * edge + 1]]]) {
+    facts.push([name, make("button", { class: "link", type: "button", onclick: () => viewer.select({ kind: "node", index: node }) }, scene.ids[node] || "(empty id)")]);
+  }
+  return facts;
+}
+
+// ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function makeTables(viewer, scene) {
+  const withUnitName = (name, unit) => (unit ? `${name} [${unit}]` : name);
+  const nodeColumns = [];
+  if (scene.sigma_pos) nodeColumns.push({ name: withUnitName("position σ", scene.unit), values: scene.sigma_pos });
+  if (scene.sigma_rot_deg) nodeColumns.push({ name: "rotation σ [°]", values: scene.sigma_rot_deg });
+  const uncertain = nodeColumns.length > 0;
+  nodeColumns.push({ name: "edges", values: scene.degree, whole: true });
+  if (scene.components > 1) nodeColumns.push({ name: "component", values: scene.component, whole: true });
+  const edgeColumns = [];
+  if (scene.edge_surprise) edgeColumns.push({ name: "surprise", values: scene.edge_surprise });
+  edgeColumns.push({ name: "rotation [°]", values: scene.edge_rotation_deg });
+  if (scene.limits.edge_translation) edgeColumns.push({ name: withUnitName("translation", scene.unit), values: scene.edge_translation, missing: "rotation only" });
+
+  byId("node-card").hidden = !uncertain;
+  byId("edge-card").hidden = scene.m === 0;
+  if (!scene.edge_surprise) byId("edge-card").querySelector("h2").textContent = "Edges of largest residual";
+  const node = rankedTable(byId("node-table"), "node", nodeColumns, (i) => scene.ids[i], scene.n, viewer);
+  const edge = rankedTable(byId("edge-table"), "edge", edgeColumns, (i) => edgeName(scene, i), scene.m, viewer);
+  return [node, edge];
+}
+
+/** Table of the 20 things that rank first by one column; a click on a column ranks all things anew. */
+function rankedTable(table, kind, columns, nameOf, count, viewer) {
+  let sorted = columns[0];
+  let sign = 1;
+  let marked = null;
+  const body = make("tbody");
+  const head = make("tr");
+  table.replaceChildren(make("thead", {}, head), body);
+
+  function header(column, text) {
+    const active = column === sorted;
+    const arrow = active ? (sign > 0 ? " ↓" : " ↑") : "";
+    const turn = () => { sign = active ? -sign : 1; sorted = column; render(); };
+    return make("th", { scope: "col", "aria-sort": active ? (sign > 0 ? "descending" : "ascending") : null }, column ? make("button", { type: "button", onclick: turn, title: active ? "Reverse the order" : `Rank all by ${text}` }, text + arrow) : text);
+  }
+  function render() {
+    head.replaceChildren(make("th", { scope: "col" }, kind === "node" ? "node" : "edge"), ...columns.map((column) => header(column, column.name)));
+    body.replaceChildren(...largest(sorted.values, TABLE_ROWS, sign).map(row));
+    if (count > TABLE_ROWS) table.parentElement.parentElement.querySelector("h2").title = `the first ${TABLE_ROWS} of ${count.toLocaleString("en")}`;
+  }
+  function row(index) {
+    const choose = () => viewer.select({ kind, index }, true);
+    const name = make("button", { class: "link", type: "button" }, nameOf(index) || "(empty id)");
+    const cells = columns.map(({ values, whole, missing }) => {
+      const absent = Number.isNaN(values[index]);
+      return make("td", { class: absent ? "missing" : null }, absent ? missing || "–" : whole ? String(values[index]) : number(values[index]));
+    });
+    return make("tr", { "data-index": index, class: marked === index ? "on" : null, onclick: choose }, make("td", {}, name), ...cells);
+  }
+  render();
+  return {
+    mark(thing) {
+      marked = thing && thing.kind === kind ? thing.index : null;
+      for (const line of body.children) line.classList.toggle("on", Number(line.dataset.index) === marked);
+    },
+  };
+}
+
+main().catch((error) => {
+  const box = byId("failure");
+  box.hidden = false;
+  box.textContent = typeof DecompressionStream === "undefined"
+    ? "This browser is too old for the pictures of this page; any browser of 2023 or later shows them."
+    : `The pictures of this page could not be drawn: ${error.message}`;
+  throw error;
+});

@@ -1,0 +1,575 @@
+"""The report: one HTML page that carries its own code, style and data.
+
+The page loads nothing from anywhere (its content security policy forbids it), so that it can be mailed, archived
+and opened years later. Numbers travel as little-endian binary arrays (:func:`pack`), strings as escaped JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.transform import Rotation
+
+from tempose.errors import GraphError, OptionError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Tone = Literal["neutral", "good", "warn", "bad"]
+Layout = Literal["positions", "directions"]
+
+_SCRIPTS = ("util.js", "charts.js", "scene.js", "viewer.js", "main.js")
+_MARK = {"neutral": "", "good": "✓", "warn": "!", "bad": "✕"}
+
+MAX_ELLIPSOIDS = 20_000
+"""Position covariances beyond this many nodes are thinned: the page could not draw them anyway."""
+
+MAX_DRAWS = 40
+MAX_DRAW_POINTS = 400_000
+"""Draws × nodes kept for the ghost trajectories (6 bytes each before compression)."""
+
+MAX_TRACE_POINTS = 2_000
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One headline tile.
+
+    Parameters
+    ----------
+    label
+        What is told, e.g. ``"Convergence"``.
+    value
+        The verdict or the number with its unit, in a few words.
+    note
+        One line of explanation under the value.
+    tone
+        Colour and symbol of the tile.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = "neutral"
+
+    def __post_init__(self) -> None:
+        if self.tone not in _MARK:
+            raise OptionError(f"fact {self.label!r}: tone {self.tone!r} is not one of {', '.join(_MARK)}")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One curve over the steps of a run.
+
+    Parameters
+    ----------
+    label
+        Title of the chart.
+    steps, values
+        The curve, each of shape (s,); values that are not finite leave a gap.
+    ylabel
+        Label of the vertical axis, with its unit.
+    log
+        Logarithmic vertical axis; values ≤ 0 are then left out.
+    marks
+        Vertical lines ``(step, label)``, e.g. where sampling begins.
+    """
+
+    label: str
+    steps: ArrayLike
+    values: ArrayLike
+    ylabel: str = ""
+    log: bool = False
+    marks: Sequence[tuple[float, str]] = ()
+
+    def __post_init__(self) -> None:
+        steps, values = np.asarray(self.steps), np.asarray(self.values)
+        if steps.ndim != 1 or steps.shape != values.shape:
+            raise OptionError(
+                f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike"
+            )
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """One more histogram for the page.
+
+    Parameters
+    ----------
+    label
+        Title of the chart.
+    values
+        The sample, any shape; values that are not finite are counted as missing.
+    unit
+        Unit of the values, may be empty.
+    reference
+        A value to mark on the axis, e.g. the expected one.
+    things
+        What is counted, in the plural.
+    """
+
+    label: str
+    values: ArrayLike
+    unit: str = ""
+    reference: float | None = None
+    things: str = "values"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """All that the page shows: plain arrays and strings.
+
+    Parameters
+    ----------
+    title, subtitle
+        E.g. ``"garage.g2o"`` and ``"1661 nodes, 6275 edges, 1 component"``.
+    headline
+        The tiles on top, the verdict first.
+    settings
+        The settings of the run, name and value.
+    notices
+        Warnings and notices, one sentence each.
+    node_ids
+        The n names of the nodes, as in the file.
+    positions
+        Node positions in the world frame, shape (n, 3), in ``length_unit``. All equal or all NaN means that the
+        graph has no positions (rotation-only edges); the page then shows viewing directions on a unit sphere.
+    world_from_node_wxyz
+        Orientations, unit quaternions, scalar first, shape (n, 4).
+    component
+        Number of the connected component of each node, shape (n,).
+    sigma_rot_deg, sigma_pos
+        Standard deviation of each orientation (degrees) and position (``length_unit``), shape (n,), NaN where
+        unknown; ``None`` if not computed. ``gauge`` tells what they are relative to.
+    position_covariance
+        Position covariances in the world frame, shape (n, 3, 3), ``length_unit`` squared.
+    gauge
+        One sentence: relative to what the sigmas are, and how one number is made of three.
+    length_unit
+        E.g. ``"m"``; may be empty if the scale is unknown.
+    edges
+        Node indices of each edge, shape (m, 2).
+    edge_rotation_deg, edge_translation
+        Residual angle (degrees) and residual length of each edge, shape (m,); a NaN length is a rotation-only edge.
+    edge_surprise
+        Normalised residual of each edge, about 1 if the edge errs as much as its noise model says.
+    draw_positions
+        Posterior draws aligned to ``positions``, shape (k, n, 3); the page keeps at most ``MAX_DRAWS``.
+    truth_positions
+        Known positions in the same frame, shape (n, 3).
+    traces, histograms
+        Curves over the run, and histograms beyond those of residuals and sigmas.
+    version
+        Version of tempose that wrote the page.
+
+    Raises
+    ------
+    GraphError
+        If shapes disagree, an edge names a node that does not exist, or a pose is not finite.
+    """
+
+    title: str
+    subtitle: str = ""
+    headline: Sequence[Fact] = ()
+    settings: Sequence[tuple[str, str]] = ()
+    notices: Sequence[str] = ()
+    node_ids: Sequence[str]
+    positions: FloatArray
+    world_from_node_wxyz: FloatArray
+    component: IntArray
+    sigma_rot_deg: FloatArray | None = None
+    sigma_pos: FloatArray | None = None
+    position_covariance: FloatArray | None = None
+    gauge: str = ""
+    length_unit: str = ""
+    edges: IntArray
+    edge_rotation_deg: FloatArray
+    edge_translation: FloatArray
+    edge_surprise: FloatArray | None = None
+    draw_positions: FloatArray | None = None
+    truth_positions: FloatArray | None = None
+    traces: Sequence[Trace] = ()
+    histograms: Sequence[Histogram] = ()
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        n, m = len(self.node_ids), len(self.edges)
+        if n == 0:
+            raise GraphError("a report needs at least one node")
+        expected: dict[str, tuple[int, ...]] = {
+            "positions": (n, 3),
+            "world_from_node_wxyz": (n, 4),
+            "component": (n,),
+            "sigma_rot_deg": (n,),
+            "sigma_pos": (n,),
+            "position_covariance": (n, 3, 3),
+            "edges": (m, 2),
+            "edge_rotation_deg": (m,),
+            "edge_translation": (m,),
+            "edge_surprise": (m,),
+            "truth_positions": (n, 3),
+        }
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and np.shape(value) != shape:
+                raise GraphError(f"report: {name} has shape {np.shape(value)}, expected {shape}")
+        draws = self.draw_positions
+        if draws is not None and (draws.ndim != 3 or draws.shape[1:] != (n, 3)):
+            raise GraphError(f"report: draw_positions has shape {draws.shape}, expected (k, {n}, 3)")
+        self._check_values(n, m)
+
+    def _check_values(self, n: int, m: int) -> None:
+        """Raise if an edge points nowhere or a pose cannot be drawn."""
+        if m and (self.edges.min() < 0 or self.edges.max() >= n):
+            worst = int(np.argmax(np.any((self.edges < 0) | (self.edges >= n), axis=1)))
+            raise GraphError(f"report: edge {worst} is {tuple(self.edges[worst])}, nodes are 0…{n - 1}")
+        for name in ("positions", "world_from_node_wxyz"):
+            value = getattr(self, name)
+            finite = np.isfinite(value).all(axis=1)
+            if not finite.all() and not (name == "positions" and np.isnan(value).all()):
+                node = self.node_ids[int(np.argmin(finite))]
+                raise GraphError(f"report: {name} of node {node!r} is not finite")
+
+
+def write_page(path: str | Path, data: ReportData) -> None:
+    """Write the report.
+
+    Parameters
+    ----------
+    path
+        The HTML file, overwritten if it exists.
+    data
+        What to show.
+    """
+    Path(path).write_bytes(render_page(data).encode("utf-8"))
+
+
+def render_page(data: ReportData) -> str:
+    """Return the page as text; the same data gives the same text.
+
+    Parameters
+    ----------
+    data
+        What to show.
+    """
+    parts = {
+        "title": _text(data.title),
+        "subtitle": _text(data.subtitle),
+        "version": _text(f"tempose {data.version}".strip()),
+        "tiles": "\n".join(map(_tile, data.headline)),
+        "notices": _notices(data.notices),
+        "gauge": _text(data.gauge),
+        "settings": _settings(data.settings),
+        "style": _asset("page.css"),
+        "script": "\n".join(map(_asset, _SCRIPTS)),
+        "data": _json(page_payload(data)),
+    }
+    # one pass over the template alone: user text that looks like a placeholder stays text
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+
+
+def page_payload(data: ReportData) -> dict[str, Any]:
+    """Return the JSON object the page's script reads.
+
+    Positions are stored relative to ``origin``: single precision would lose centimetres on map coordinates.
+
+    Parameters
+    ----------
+    data
+        What to show.
+    """
+    positions, layout = display_positions(data)
+    origin = positions.mean(axis=0)
+    placed = layout == "positions"
+    return {
+        "title": data.title,
+        "unit": data.length_unit,
+        "layout": layout,
+        "origin": origin.tolist(),
+        "ids": list(data.node_ids),
+        "positions": pack(positions - origin, "<f4"),
+        "wxyz": pack(_quantise(data.world_from_node_wxyz, 1 / 32767), "<i2"),
+        "component": pack(data.component, "<u4"),
+        "sigma_pos": _pack_optional(data.sigma_pos if placed else None),
+        "sigma_rot_deg": _pack_optional(data.sigma_rot_deg),
+        "limits": {
+            "sigma_pos": colour_limits(data.sigma_pos),
+            "sigma_rot_deg": colour_limits(data.sigma_rot_deg),
+            "edge_rotation_deg": colour_limits(data.edge_rotation_deg),
+            "edge_translation": colour_limits(data.edge_translation),
+        },
+        "ellipsoids": _ellipsoids(data) if placed else None,
+        "edges": pack(data.edges, "<u4"),
+        "edge_rotation_deg": pack(data.edge_rotation_deg, "<f4"),
+        "edge_translation": pack(data.edge_translation, "<f4"),
+        "edge_surprise": _pack_optional(data.edge_surprise),
+        "draws": _ghosts(data) if placed else None,
+        "truth": _pack_optional(None if data.truth_positions is None else data.truth_positions - origin)
+        if placed
+        else None,
+        "histograms": [histogram_bins(h) for h in _all_histograms(data)],
+        "traces": [_trace(t) for t in data.traces],
+    }
+
+
+def display_positions(data: ReportData) -> tuple[FloatArray, Layout]:
+    """Return where to draw the nodes, shape (n, 3), and what these places mean.
+
+    Parameters
+    ----------
+    data
+        The report; if its positions all coincide (or are NaN) while there are several nodes, each node is placed at
+        its viewing direction, the third column of its rotation, on the unit sphere.
+    """
+    positions = np.asarray(data.positions, dtype=np.float64)
+    missing = bool(np.isnan(positions).all())
+    if len(positions) > 1 and (missing or not np.ptp(positions, axis=0).any()):
+        rotation = Rotation.from_quat(np.roll(data.world_from_node_wxyz, -1, axis=1))
+        return np.asarray(rotation.apply([0.0, 0.0, 1.0]), dtype=np.float64), "directions"
+    return (np.zeros_like(positions) if missing else positions), "positions"
+
+
+def colour_limits(values: FloatArray | None) -> tuple[float, float] | None:
+    """Return the ends of a colour scale: zero or the minimum, and the 99 % quantile (maximum of small samples).
+
+    Parameters
+    ----------
+    values
+        The sample; values that are not finite are ignored.
+
+    Returns
+    -------
+    tuple or None
+        ``None`` if there is nothing to colour by.
+    """
+    if values is None:
+        return None
+    finite = np.asarray(values, dtype=np.float64)[np.isfinite(values)]
+    if finite.size == 0:
+        return None
+    high = float(np.quantile(finite, 0.99)) if finite.size >= 200 else float(finite.max())
+    low = float(finite.min())
+    if low >= 0 and low < 0.4 * high:
+        low = 0.0
+    if high <= low:
+        low, high = (0.0, high) if high > 0 else (low, low + 1.0)
+    return low, high
+
+
+def histogram_bins(histogram: Histogram) -> dict[str, Any]:
+    """Return bins of round width, with the far tail gathered in one number.
+
+    Parameters
+    ----------
+    histogram
+        The sample.
+
+    Returns
+    -------
+    dict
+        ``start`` and ``width`` of the bins, ``counts``, number ``beyond`` the last bin, ``n`` finite values,
+        ``missing`` others, and ``median``, ``q95``, ``max``.
+    """
+    values = np.asarray(histogram.values, dtype=np.float64).ravel()
+    finite = np.sort(values[np.isfinite(values)])
+    result: dict[str, Any] = {
+        "label": histogram.label,
+        "unit": histogram.unit,
+        "things": histogram.things,
+        "reference": histogram.reference,
+        "n": int(finite.size),
+        "missing": int(values.size - finite.size),
+    }
+    if finite.size == 0:
+        return result
+    median, q95, q99 = (float(q) for q in np.quantile(finite, [0.5, 0.95, 0.99]))
+    low, high = float(finite[0]), float(finite[-1])
+    result |= {"median": median, "q95": q95, "max": high}
+    if high > q99 + 0.5 * (q99 - low) and finite.size >= 50:
+        high = q99
+    if 0 <= low < 0.4 * high:
+        low = 0.0
+    span = high - low
+    if span <= 1e-12 * max(abs(high), 1e-300):
+        return result
+    wanted = min(40, max(8, round(2 * finite.size ** (1 / 3))))
+    width = _round_step(span / wanted)
+    first = math.floor(low / width)
+    number = max(1, math.ceil(high / width) - first)
+    places = np.floor(finite / width).astype(np.int64) - first
+    if places[-1] == number and finite[-1] <= (first + number) * width * (1 + 1e-12):
+        places[places == number] = number - 1  # a maximum that falls on the last bin's end belongs to it
+    inside = places < number
+    result |= {
+        "start": first * width,
+        "width": width,
+        "counts": np.bincount(places[inside], minlength=number).tolist(),
+        "beyond": int((~inside).sum()),
+    }
+    return result
+
+
+def pack(array: ArrayLike, dtype: str) -> dict[str, Any]:
+    """Encode an array for the page: bytes grouped by significance, deflated, in base64.
+
+    Grouping all first bytes, then all second bytes and so on makes exponents and high-order bytes neighbours,
+    which deflate shortens well.
+
+    Parameters
+    ----------
+    array
+        The numbers.
+    dtype
+        ``"<f4"``, ``"<u4"`` or ``"<i2"``.
+    """
+    values = np.ascontiguousarray(array, dtype=np.dtype(dtype))
+    planes = values.reshape(-1).view(np.uint8).reshape(values.size, values.itemsize).T
+    body = base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
+    return {"dtype": dtype[1:], "shape": list(values.shape), "body": body}
+
+
+def _pack_optional(array: FloatArray | None) -> dict[str, Any] | None:
+    return None if array is None else pack(array, "<f4")
+
+
+def _quantise(values: FloatArray, step: float) -> NDArray[np.int16]:
+    return np.clip(np.rint(np.asarray(values) / step), -32767, 32767).astype(np.int16)
+
+
+def _ellipsoids(data: ReportData) -> dict[str, Any] | None:
+    """Return the position covariances (xx, xy, xz, yy, yz, zz) of the nodes that have one."""
+    if data.position_covariance is None:
+        return None
+    covariance = np.asarray(data.position_covariance, dtype=np.float64)
+    nodes = np.flatnonzero(np.isfinite(covariance).all(axis=(1, 2)))
+    nodes = nodes[_spread(len(nodes), MAX_ELLIPSOIDS)]
+    rows, columns = np.triu_indices(3)
+    # variances of 1e-40 would vanish in single precision: store them in units of the largest
+    scale = float(np.abs(covariance[nodes]).max(initial=0.0)) or 1.0
+    upper = covariance[nodes][:, rows, columns] / scale
+    return {"nodes": pack(nodes, "<u4"), "covariance": pack(upper, "<f4"), "scale": scale}
+
+
+def _ghosts(data: ReportData) -> dict[str, Any] | None:
+    """Return the draws as 16-bit steps away from the estimate, thinned to ``MAX_DRAW_POINTS``."""
+    if data.draw_positions is None or len(data.draw_positions) == 0:
+        return None
+    draws = data.draw_positions[_spread(len(data.draw_positions), MAX_DRAWS)]
+    n = len(data.node_ids)
+    if n * len(draws) > MAX_DRAW_POINTS:
+        draws = draws[_spread(len(draws), max(10, MAX_DRAW_POINTS // n))]
+    stride = -(-n * len(draws) // MAX_DRAW_POINTS)
+    nodes = np.arange(0, n, stride)
+    offset = np.nan_to_num(np.asarray(draws, dtype=np.float64)[:, nodes] - data.positions[nodes])
+    step = float(np.abs(offset).max()) / 32767 or 1.0
+    return {"stride": stride, "step": step, "offset": pack(_quantise(offset, step), "<i2")}
+
+
+def _spread(available: int, wanted: int) -> IntArray:
+    """Return at most ``wanted`` indices spread evenly over ``range(available)``."""
+    if available <= wanted:
+        return np.arange(available)
+    return np.linspace(0, available - 1, wanted).round().astype(np.int64)
+
+
+def _round_step(step: float) -> float:
+    """Return the smallest of 1, 2, 2.5, 5 × 10ᵏ that is at least ``step``."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(f * power for f in (1.0, 2.0, 2.5, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
+
+
+def _all_histograms(data: ReportData) -> list[Histogram]:
+    """Return the histograms of residuals and sigmas that exist, then the caller's own."""
+    charts: list[Histogram] = []
+    if len(data.edges):
+        charts.append(Histogram("Rotation residuals", data.edge_rotation_deg, "°", things="edges"))
+        if np.isfinite(data.edge_translation).any():
+            charts.append(
+                Histogram("Translation residuals", data.edge_translation, data.length_unit, things="edges")
+            )
+        if data.edge_surprise is not None:
+            charts.append(Histogram("Normalised residuals", data.edge_surprise, "", 1.0, "edges"))
+    if data.sigma_pos is not None and display_positions(data)[1] == "positions":
+        charts.append(Histogram("Position σ", data.sigma_pos, data.length_unit, things="nodes"))
+    if data.sigma_rot_deg is not None:
+        charts.append(Histogram("Rotation σ", data.sigma_rot_deg, "°", things="nodes"))
+    return charts + list(data.histograms)
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    steps = np.asarray(trace.steps, dtype=np.float64)
+    values = np.asarray(trace.values, dtype=np.float64)
+    log = trace.log and bool(np.any(values > 0))
+    usable = np.isfinite(values) & ((values > 0) | (not log))
+    keep = _envelope(np.where(usable, values, np.nan), MAX_TRACE_POINTS)
+    return {
+        "label": trace.label,
+        "ylabel": trace.ylabel,
+        "log": log,
+        "steps": steps[keep].tolist(),
+        "values": [float(v) if ok else None for v, ok in zip(values[keep], usable[keep], strict=True)],
+        "marks": [[float(step), label] for step, label in trace.marks],
+    }
+
+
+def _envelope(values: FloatArray, limit: int) -> IntArray:
+    """Return indices that keep the ends and the extremes of ``limit / 2`` stretches: no spike is lost."""
+    if len(values) <= limit:
+        return np.arange(len(values))
+    keep = {0, len(values) - 1}
+    for stretch in np.array_split(np.arange(len(values)), limit // 2 - 1):
+        part = values[stretch]
+        if np.isfinite(part).any():
+            keep |= {int(stretch[np.nanargmin(part)]), int(stretch[np.nanargmax(part)])}
+        else:
+            keep.add(int(stretch[0]))
+    return np.array(sorted(keep), dtype=np.int64)
+
+
+def _asset(name: str) -> str:
+    return resources.files("tempose.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _text(value: str) -> str:
+    """Escape for HTML; a file name that is not Unicode keeps its readable part."""
+    return html.escape(value.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _json(value: dict[str, Any]) -> str:
+    """Return pure ASCII that neither ends the script element nor opens a comment."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _tile(fact: Fact) -> str:
+    mark = f'<span class="mark" aria-hidden="true">{_MARK[fact.tone]}</span>' if _MARK[fact.tone] else ""
+    note = f'<p class="note">{_text(fact.note)}</p>' if fact.note else ""
+    return (
+        f'<li class="tile {fact.tone}"><p class="label">{_text(fact.label)}</p>'
+        f'<p class="value">{mark}{_text(fact.value)}</p>{note}</li>'
+    )
+
+
+def _notices(notices: Sequence[str]) -> str:
+    if not notices:
+        return ""
+    items = "".join(f"<li>{_text(notice)}</li>" for notice in notices)
+    return f'<section class="notices" aria-label="Notices"><ul>{items}</ul></section>'
+
+
+def _settings(settings: Sequence[tuple[str, str]]) -> str:
+    return "".join(
+        f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in settings
+    )

@@ -1,0 +1,191 @@
+"""Synthetic pose graphs with known truth: the paper's random graph, and sphere, torus, grid and trajectory shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose import streams
+from tempose.bingham import Bingham, concentration_from_sigma
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.graph import PoseGraph
+from tempose.poses import Poses
+
+Array = NDArray[np.float64]
+
+SHAPES = {
+    "random": "the paper's: orientations uniform, positions normal, a random share of all pairs measured",
+    "sphere": "a robot circling a sphere from pole to pole, closing loops with the round below",
+    "torus": "rounds on a torus, closed both ways",
+    "grid": "a walk through a cubic lattice, closing loops with random lattice neighbours",
+    "trajectory": "a smooth wandering path with odometry and loop closures where it comes near itself",
+}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A noisy graph and the poses it was made from."""
+
+    graph: PoseGraph
+    truth: Poses
+
+
+def simulate(
+    nodes: int = 50,
+    *,
+    shape: str = "random",
+    completeness: float = 0.5,
+    sigma_rot_deg: float = 3.0,
+    sigma_trans: float = 0.05,
+    seed: int = 0,
+) -> Simulated:
+    """Draw poses, choose edges, measure them with noise from the model's own likelihood.
+
+    Parameters
+    ----------
+    nodes
+        Number of poses (grids round to the nearest full lattice).
+    shape
+        One of :data:`SHAPES`.
+    completeness
+        Share of possible edges that are measured: of all ordered pairs ``e = |E|/N²`` for ``random``, where each
+        measured pair is one edge (both directions count in e), of the shape's loop closures otherwise.
+    sigma_rot_deg, sigma_trans
+        Noise per axis: degrees of the rotation vector (λ = 2/σ², drawn from the Bingham distribution) and length.
+    seed
+        Same seed, same graph.
+    """
+    if nodes < 2:
+        raise OptionError(f"a graph needs at least 2 nodes, not {nodes}")
+    if shape not in SHAPES:
+        raise OptionError(f"unknown shape {shape!r}: choose one of {', '.join(SHAPES)}")
+    if not 0.0 < completeness <= 1.0:
+        raise OptionError(f"completeness must be in (0, 1], not {completeness}")
+    if not sigma_rot_deg >= 0.0 or not sigma_trans >= 0.0:
+        raise OptionError("noise levels must not be negative")
+    rng = streams.generator(seed, "simulate")
+    make = {"random": _random, "sphere": _sphere, "torus": _torus, "grid": _grid, "trajectory": _trajectory}[shape]
+    wxyz, position, pairs = make(nodes, completeness, rng)
+    truth = Poses(tuple(range(len(position))), wxyz, position)
+    graph = measure(truth, pairs, np.radians(sigma_rot_deg), sigma_trans, rng)
+    return Simulated(graph, truth)
+
+
+def measure(
+    truth: Poses, pairs: NDArray[np.int64], sigma_rad: float, sigma_trans: float, rng: np.random.Generator
+) -> PoseGraph:
+    """Measure the motions between ``pairs`` (m, 2) of rows ``(i, j)`` with Bingham and Gaussian noise.
+
+    Noise of zero is measured exactly, and declared as one micro-radian and a millionth of the scene.
+    """
+    i, j = pairs[:, 0], pairs[:, 1]
+    q, t = truth.node_from_world
+    wxyz, translation = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+    if sigma_rad > 0.0:
+        noise = Bingham.from_mode(quat.IDENTITY, float(concentration_from_sigma(sigma_rad)))
+        wxyz = quat.multiply(noise.sample(rng, len(pairs)), wxyz)
+    if sigma_trans > 0.0:
+        translation = translation + sigma_trans * rng.standard_normal(translation.shape)
+    size = float(np.sqrt(np.mean(np.var(truth.position, axis=0)))) or 1.0
+    return PoseGraph(
+        truth.ids, i, j, quat.canonical(wxyz), translation,
+        np.full(len(pairs), float(concentration_from_sigma(sigma_rad or 1e-6))),
+        np.full(len(pairs), 1.0 / (sigma_trans or 1e-6 * size) ** 2),
+    )  # fmt: skip
+
+
+_Shape = tuple[Array, Array, NDArray[np.int64]]
+
+
+def _random(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    wxyz, position = quat.random_uniform(rng, n), rng.standard_normal((n, 3))
+    low, high = np.triu_indices(n, 1)
+    wanted = max(n - 1, min(len(low), round(completeness * n * n / 2.0)))
+    # a random spanning tree keeps the graph in one piece, whatever the completeness
+    order = rng.permutation(n)
+    attach = order[(rng.random(n - 1) * np.arange(1, n)).astype(np.int64)]
+    tree = np.stack([np.minimum(order[1:], attach), np.maximum(order[1:], attach)], axis=1)
+    in_tree = np.zeros(len(low), dtype=bool)
+    a, b = tree[:, 0], tree[:, 1]
+    in_tree[a * n - a * (a + 1) // 2 + b - a - 1] = True
+    others = rng.permutation(np.flatnonzero(~in_tree))[: wanted - (n - 1)]
+    chosen = np.sort(np.concatenate([np.flatnonzero(in_tree), others]))
+    flip = rng.random(len(chosen)) < 0.5
+    i, j = np.where(flip, high[chosen], low[chosen]), np.where(flip, low[chosen], high[chosen])
+    return wxyz, position, np.stack([i, j], axis=1).astype(np.int64)
+
+
+def _heading(position: Array) -> Array:
+    """Orientations whose x axis follows the path, with z as near to up as it can be."""
+    forward = np.gradient(position, axis=0)
+    forward /= np.maximum(np.linalg.norm(forward, axis=1, keepdims=True), 1e-12)
+    up = np.array([0.0, 0.0, 1.0]) - forward[:, 2:] * forward
+    weak = np.linalg.norm(up, axis=1) < 1e-6
+    up[weak] = np.cross(forward[weak], [0.0, 1.0, 0.0])
+    up /= np.linalg.norm(up, axis=1, keepdims=True)
+    return quat.from_matrix(np.stack([forward, np.cross(up, forward), up], axis=2))
+
+
+def _chain_and_closures(n: int, closures: Array, completeness: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    chain = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    closures = np.asarray(closures, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([chain, closures[rng.random(len(closures)) < completeness]]).astype(np.int64)
+
+
+def _sphere(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    around = max(3, round(np.sqrt(n)))
+    k = np.arange(n)
+    polar, azimuth = np.pi * (k + 0.5) / n, 2.0 * np.pi * k / around
+    radius = around / (2.0 * np.pi)  # one unit of length between neighbours on the equator
+    xyz = [np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)]
+    position = radius * np.stack(xyz, axis=1)
+    closures = np.stack([k[:-around], k[around:]], axis=1)
+    return _heading(position), position, _chain_and_closures(n, closures, completeness, rng)
+
+
+def _torus(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    around = max(3, round(np.sqrt(n / 2.0)))
+    k = np.arange(n)
+    small, large = 2.0 * np.pi * k / around, 2.0 * np.pi * k / n
+    minor = around / (2.0 * np.pi)
+    ring = 2.5 * minor + minor * np.cos(small)
+    position = np.stack([ring * np.cos(large), ring * np.sin(large), minor * np.sin(small)], axis=1)
+    closures = np.concatenate([np.stack([k[:-around], k[around:]], axis=1), [[n - 1, 0]]])
+    return _heading(position), position, _chain_and_closures(n, closures, completeness, rng)
+
+
+def _grid(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    side = max(2, round(n ** (1.0 / 3.0)))
+    grid = np.stack(np.meshgrid(*(np.arange(side),) * 3, indexing="ij"), axis=-1)
+    grid[1::2] = grid[1::2, ::-1]  # walk back and forth, so that consecutive nodes are neighbours
+    grid = grid.reshape(side * side, side, 3)
+    grid[1::2] = grid[1::2, ::-1]
+    cell = grid.reshape(-1, 3)
+    number = np.empty((side,) * 3, dtype=np.int64)
+    number[tuple(cell.T)] = np.arange(len(cell))
+    closures = []
+    for axis in range(3):
+        ahead = cell[cell[:, axis] < side - 1]
+        beyond = ahead + np.eye(3, dtype=np.int64)[axis]
+        pair = np.stack([number[tuple(ahead.T)], number[tuple(beyond.T)]], axis=1)
+        closures.append(pair[np.abs(pair[:, 0] - pair[:, 1]) > 1])
+    wxyz = quat.random_uniform(rng, len(cell))
+    pairs = _chain_and_closures(len(cell), np.concatenate(closures), completeness, rng)
+    return wxyz, cell.astype(np.float64), pairs
+
+
+def _trajectory(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    from scipy.spatial import cKDTree
+
+    turn = np.cumsum(0.12 * rng.standard_normal(n)) * 0.15 + 0.05
+    heading = np.cumsum(turn)
+    steps = np.stack([np.cos(heading), np.sin(heading), 0.05 * np.sin(np.arange(n) / 40.0)], axis=1)
+    position = np.cumsum(steps, axis=0)
+    near = cKDTree(position).query_pairs(2.0, output_type="ndarray")
+    near = near[np.lexsort((near[:, 1], near[:, 0]))]
+    closures = near[np.abs(near[:, 1] - near[:, 0]) > 10]
+    return _heading(position), position, _chain_and_closures(n, closures, completeness, rng)
