@@ -2,7 +2,7 @@
 
 That is the random-stream rule of the package's samplers: no generator state is shared, so chains, threads and resumed
 runs draw the same numbers. The generator is Philox4x32-10 (Salmon et al., 2011); normals come by inversion (Wichura's
-AS 241, relative accuracy 1e-16), one 53-bit uniform each.
+AS 241, relative accuracy 1e-16), one 52-bit uniform each.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def uniform(high, low):  # type: ignore[no-untyped-def]
-    """Two 32-bit words to a double in the open interval (0, 1), 53 bits, centred on its cells."""
-    bits = ((high << _SHIFT) | low) >> np.uint64(11)
-    return (np.float64(np.int64(bits)) + 0.5) * (1.0 / 9007199254740992.0)
+    """Two 32-bit words to a double in the open interval (0, 1): 52 bits, so that the centres of the cells are exact."""
+    bits = ((high << _SHIFT) | low) >> np.uint64(12)
+    return (np.float64(np.int64(bits)) + 0.5) * (1.0 / 4503599627370496.0)
 
 
 @njit(cache=True)

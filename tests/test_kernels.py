@@ -1,0 +1,460 @@
+"""The compiled kernels against their readable twins: gradients, steps, random numbers; the same bits on any threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtri
+
+from tempose.bingham import Bingham
+from tempose.geometry import quaternion as quat
+from tempose.graph import PoseGraph
+from tempose.inference.chain import ChainState, Dynamics, GeodesicChain
+from tempose.inference.schemes import Scheme
+from tempose.kernels.geodesic import advance, advance_parallel, choose_batch
+from tempose.kernels.potential import minibatch_gradient
+from tempose.kernels.random import fill_normals, normal, philox, uniform
+from tempose.poses import Poses
+from tempose.posterior import Posterior, Priors
+from tempose.streams import key as stream_key
+from twins import euclidean_gradient, projected, pure, simulate
+
+PRECISIONS = ["isotropic", "axes", "full"]
+PRIORS = ["flat", "bingham", "gaussian on t", "gaussian on position", "both"]
+
+
+def positive_definite(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
+    a = rng.standard_normal((size, 3, 3))
+    return scale * (a @ np.swapaxes(a, 1, 2) + 0.1 * np.eye(3))
+
+
+def random_graph(rng: np.random.Generator, n: int, m: int, kind: str, rotation_only: float = 0.0) -> PoseGraph:
+    """Random measurements, far from consistent, among them both directions and duplicates of an edge."""
+    i = rng.integers(n, size=m)
+    j = (i + rng.integers(1, n, size=m)) % n
+    i[1], j[1] = j[0], i[0]
+    i[2:4], j[2:4] = i[0], j[0]
+    t = rng.standard_normal((m, 3))
+    t[rng.random(m) < rotation_only] = np.nan
+    if rotation_only:
+        t[4] = np.nan
+    concentration = {
+        "isotropic": rng.uniform(0.5, 20.0, m),
+        "axes": rng.uniform(0.0, 20.0, (m, 3)),
+        "full": positive_definite(rng, m, 5.0),
+    }[kind]
+    precision = positive_definite(rng, m, 2.0) if kind == "full" else rng.uniform(0.1, 5.0, m)
+    return PoseGraph(tuple(range(n)), i, j, quat.random_uniform(rng, m), t, concentration, precision)
+
+
+def random_priors(rng: np.random.Generator, n: int, kind: str) -> Priors:
+    rotation = tuple(
+        Bingham.from_mode(quat.random_uniform(rng), c) for c in rng.uniform(0.0, 9.0, (n, 3))
+    ) if kind in ("bingham", "both") else None  # fmt: skip
+    if kind in ("flat", "bingham"):
+        return Priors(rotation)
+    return Priors(rotation, rng.standard_normal((n, 3)), positive_definite(rng, n, 1.0), kind == "gaussian on position")
+
+
+def random_poses(rng: np.random.Generator, n: int) -> Poses:
+    return Poses(tuple(range(n)), quat.random_uniform(rng, n), rng.standard_normal((n, 3)))
+
+
+def nudged(poses: Poses, node: int, direction: int, size: float) -> Poses:
+    """Turn or shift one node along one of its six world-frame directions."""
+    wxyz, position = poses.wxyz.copy(), poses.position.copy()
+    if direction < 3:
+        wxyz[node] = quat.multiply(quat.exp(size * np.eye(3)[direction]), wxyz[node])
+    else:
+        position[node, direction - 3] += size
+    return Poses(poses.ids, wxyz, position)
+
+
+def numerical_gradient(posterior: Posterior, poses: Poses, h: float = 1e-5) -> np.ndarray:
+    g = np.empty((len(poses), 6))
+    for node, k in np.ndindex(*g.shape):
+        up = posterior.reference_potential(nudged(poses, node, k, h))
+        down = posterior.reference_potential(nudged(poses, node, k, -h))
+        g[node, k] = (up - down) / (2.0 * h)
+    return g
+
+
+def assert_same_gradient(posterior: Posterior, poses: Poses) -> None:
+    energy, g = posterior.gradient(poses)
+    expected = numerical_gradient(posterior, poses)
+    assert energy == pytest.approx(posterior.reference_potential(poses), rel=1e-13)
+    assert np.abs(g - expected).max() < 1e-6 * max(1.0, np.abs(expected).max())
+
+
+# ---------------------------------------------------------------------- gradients
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_gradient_is_the_derivative_of_the_definition(precision, prior):
+    rng = np.random.default_rng(PRECISIONS.index(precision) + 10 * PRIORS.index(prior))
+    graph = random_graph(rng, 5, 14, precision, rotation_only=0.3)
+    assert 0 < graph.has_translation.sum() < 14
+    assert_same_gradient(Posterior(graph, random_priors(rng, 5, prior)), random_poses(rng, 5))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_gradient_with_rotations_only(precision):
+    rng = np.random.default_rng(2)
+    posterior = Posterior(random_graph(rng, 5, 14, precision, rotation_only=2.0))
+    poses = random_poses(rng, 5)
+    assert_same_gradient(posterior, poses)
+    assert np.all(posterior.gradient(poses)[1][:, 3:] == 0.0)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-3, np.pi - 1e-3, np.pi - 1e-9, np.pi])
+def test_gradient_at_extreme_residual_angles(precision, angle):
+    rng = np.random.default_rng(3)
+    poses = random_poses(rng, 2)
+    graph = random_graph(rng, 2, 4, precision)
+    q, _ = poses.node_from_world
+    axis = rng.standard_normal((4, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    relative = quat.multiply(q[graph.edge_j], quat.conjugate(q[graph.edge_i]))
+    measured = quat.multiply(quat.exp(angle * axis), relative)
+    graph = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, measured, graph.j_from_i_t, graph.concentration, graph.precision
+    )
+    assert_same_gradient(Posterior(graph), poses)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_signs_of_quaternions_do_not_matter(precision):
+    rng = np.random.default_rng(4)
+    graph = random_graph(rng, 6, 20, precision)
+    priors = random_priors(rng, 6, "both")
+    poses = random_poses(rng, 6)
+    energy, g = Posterior(graph, priors).gradient(poses)
+    flipped_poses = Poses(poses.ids, poses.wxyz * rng.choice([-1.0, 1.0], (6, 1)), poses.position)
+    flipped_graph = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz * rng.choice([-1.0, 1.0], (20, 1)),
+        graph.j_from_i_t, graph.concentration, graph.precision,
+    )  # fmt: skip
+    other_energy, other = Posterior(flipped_graph, priors).gradient(flipped_poses)
+    assert other_energy == pytest.approx(energy, rel=1e-14)
+    np.testing.assert_allclose(other, g, rtol=0.0, atol=1e-13 * np.abs(g).max())
+
+
+@pytest.mark.parametrize("coordinates", ["paper", "position"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_gradient_on_the_sphere_agrees_with_the_twin(coordinates, prior):
+    rng = np.random.default_rng(5)
+    posterior = Posterior(random_graph(rng, 6, 20, "full", 0.2), random_priors(rng, 6, prior))
+    poses = random_poses(rng, 6)
+    _, g = posterior.gradient(poses)
+    q, t = poses.node_from_world
+    gq, gx = euclidean_gradient(posterior, q, t if coordinates == "paper" else poses.position, coordinates)
+    turn, push = g[:, :3], g[:, 3:]
+    if coordinates == "paper":  # the chain rule at fixed t = −R c
+        turn = turn + np.cross(poses.position, push)
+        push = -quat.rotate(q, push)
+    # the sphere's arc is half the angle, and q̇ = −q ⊗ u
+    np.testing.assert_allclose(projected(q, gq), -2.0 * quat.multiply(q, pure(turn)), atol=1e-12 * np.abs(g).max())
+    np.testing.assert_allclose(gx, push, atol=1e-12 * np.abs(g).max())
+
+
+def test_a_wrong_gradient_is_noticed():
+    """Negative control: one concentration off by 0.1 % must fail the comparison above."""
+    rng = np.random.default_rng(6)
+    graph = random_graph(rng, 5, 14, "isotropic")
+    poses = random_poses(rng, 5)
+    wrong = graph.concentration.copy()
+    wrong[5] *= 1.001
+    other = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, wrong, graph.precision
+    )
+    g = Posterior(other).gradient(poses)[1]
+    expected = numerical_gradient(Posterior(graph), poses)
+    assert np.abs(g - expected).max() > 1e-5 * np.abs(expected).max()
+
+
+def test_an_empty_graph_and_isolated_nodes_have_no_gradient():
+    graph = PoseGraph((0, 1), [], [], np.empty((0, 4)), np.empty((0, 3)), np.empty(0), np.empty(0))
+    energy, g = Posterior(graph).gradient(Poses.identity((0, 1)))
+    assert energy == 0.0
+    assert np.all(g == 0.0)
+
+
+# ---------------------------------------------------------------------- minibatches
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_minibatches_average_to_the_full_gradient(precision):
+    rng = np.random.default_rng(7)
+    m = 30
+    posterior = Posterior(random_graph(rng, 8, m, precision, 0.2), random_priors(rng, 8, "both"))
+    poses = random_poses(rng, 8)
+    energy, g = posterior.gradient(poses)
+    table = posterior.full_edge_table
+    out = np.empty((m, 8, 6))
+    energies = np.empty(m)
+    for row in range(m):
+        target = int(np.searchsorted(table.start, row, side="right")) - 1
+        batch = np.array([[target, row]])
+        energies[row] = minibatch_gradient(
+            table, posterior.prior_table, poses.wxyz, poses.position, batch, float(m), out[row]
+        )
+    assert energies.mean() == pytest.approx(energy, rel=1e-13)
+    np.testing.assert_allclose(out.mean(0), g, atol=1e-13 * np.abs(out).max())
+
+    # and by the batches that the sampler draws: mean within 5 standard errors everywhere
+    draws, size = 2000, 10
+    batch, one = np.empty((size, 2), np.int64), np.empty((8, 6))
+    total, square = np.zeros((8, 6)), np.zeros((8, 6))
+    for step in range(draws):
+        choose_batch(table, stream_key(1, "chain"), step, batch)
+        minibatch_gradient(table, posterior.prior_table, poses.wxyz, poses.position, batch, m / size, one)
+        total += one
+        square += one**2
+    mean = total / draws
+    error = np.sqrt((square / draws - mean**2) / draws)
+    assert np.all(np.abs(mean - g) < 5.0 * error)
+    assert np.all(error < 0.2 * np.abs(out).max())
+
+
+def test_batches_draw_every_edge_equally():
+    rng = np.random.default_rng(8)
+    table = Posterior(random_graph(rng, 8, 30, "isotropic")).edge_table
+    batch = np.empty((1000, 2), np.int64)
+    counts = np.zeros(30)
+    for step in range(30):
+        choose_batch(table, stream_key(2, "chain"), step, batch)
+        counts += np.bincount(batch[:, 1], minlength=30)
+        owner = np.repeat(np.arange(8), np.diff(table.start))
+        np.testing.assert_array_equal(owner[batch[:, 1]], batch[:, 0])
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+# ---------------------------------------------------------------------- steps
+
+SCHEMES = [
+    ("boa", "paper", "exact"), ("boa", "paper", "euler"), ("boa", "paper", "paper"), ("boa", "langevin", "exact"),
+    ("aboba", "paper", "exact"), ("aboba", "langevin", "exact"), ("abo", "langevin", "exact"),
+    ("baoab", "paper", "euler"), ("baoab", "langevin", "exact"), ("oabao", "paper", "exact"),
+    ("obabo", "paper", "exact"), ("obabo", "langevin", "exact"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("coordinates", ["paper", "position"])
+@pytest.mark.parametrize(("name", "letters", "noise"), SCHEMES)
+def test_steps_are_those_of_the_paper(name, letters, noise, coordinates):
+    rng = np.random.default_rng(11)
+    n, steps = 7, 120
+    posterior = Posterior(
+        random_graph(rng, n, 24, "full" if name == "baoab" else "isotropic", 0.2), random_priors(rng, n, "both")
+    )
+    poses = random_poses(rng, n)
+    velocity = rng.standard_normal((n, 6))
+    inverse_mass = rng.uniform(0.5, 2.0, (n, 2))
+    settings = {"h": 0.005, "c": 2.0, "beta": 20.0 if noise == "paper" else 0.5}
+    key = stream_key(3, "chain")
+    chain = GeodesicChain(posterior, ChainState(poses.wxyz, poses.position, velocity, 0), key, inverse_mass)
+    dynamics = Dynamics(Scheme(name, noise, letters), settings["h"], settings["c"], settings["beta"], coordinates)
+    energies = chain.run(dynamics, steps)
+    expected = simulate(
+        posterior, poses.wxyz, poses.position, velocity, name=name, letters=letters, noise=noise, steps=steps,
+        coordinates=coordinates, inverse_mass=inverse_mass, key=key, **settings,
+    )  # fmt: skip
+    state = chain.state
+    assert np.abs(state.position - poses.position).max() > 0.1  # it did move
+    for got, want in zip((state.wxyz, state.position, state.velocity), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=0.0, atol=1e-12 * max(1.0, np.abs(want).max()))
+    assert np.all(np.isfinite(energies))
+    np.testing.assert_allclose(np.linalg.norm(state.wxyz, axis=1), 1.0, atol=4e-16)
+
+
+def test_a_wrong_step_is_noticed():
+    """Negative control: the twin of another scheme does not agree."""
+    rng = np.random.default_rng(12)
+    posterior = Posterior(random_graph(rng, 4, 9, "isotropic"))
+    poses, velocity, key = random_poses(rng, 4), rng.standard_normal((4, 6)), stream_key(3, "chain")
+    chain = GeodesicChain(posterior, ChainState(poses.wxyz, poses.position, velocity, 0), key)
+    chain.run(Dynamics(Scheme("boa"), 0.01, 2.0), 5)
+    wxyz, _, _ = simulate(
+        posterior, poses.wxyz, poses.position, velocity, name="bao", letters="paper", noise="exact", steps=5,
+        coordinates="position", inverse_mass=np.ones((4, 2)), key=key, h=0.01, c=2.0, beta=1.0,
+    )  # fmt: skip
+    assert np.abs(chain.state.wxyz - wxyz).max() > 1e-5
+
+
+def test_fast_turns_are_exact_geodesics():
+    """Without forces a step is the geodesic, also for turns of many radians and of none."""
+    graph = PoseGraph(tuple(range(6)), [], [], np.empty((0, 4)), np.empty((0, 3)), np.empty(0), np.empty(0))
+    posterior = Posterior(graph)
+    rng = np.random.default_rng(13)
+    poses, velocity = random_poses(rng, 6), rng.standard_normal((6, 6))
+    speed = np.array([0.0, 1e-12, 1e-3, 0.49, 0.51, 40.0])
+    velocity[:, :3] *= (speed / np.linalg.norm(velocity[:, :3], axis=1))[:, None]
+    chain = GeodesicChain(posterior, ChainState(poses.wxyz, poses.position, velocity, 0), stream_key(1, "chain"))
+    chain.run(Dynamics(Scheme("abo"), 1.0, 0.0, np.inf), 1)
+    expected = quat.multiply(quat.exp(2.0 * velocity[:, :3]), poses.wxyz)
+    np.testing.assert_allclose(chain.state.wxyz, expected, atol=2e-15)
+    np.testing.assert_allclose(chain.state.position, poses.position + velocity[:, 3:], atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["boa", "baoab", "aboba"])
+def test_a_chain_cut_in_two_is_the_same_chain(name):
+    rng = np.random.default_rng(14)
+    posterior = Posterior(random_graph(rng, 6, 20, "isotropic"))
+    poses, key = random_poses(rng, 6), stream_key(4, "chain")
+    dynamics = Dynamics(Scheme(name), 0.02, 3.0)
+    whole = GeodesicChain(posterior, poses, key)
+    energies = whole.run(dynamics, 30)
+    first = GeodesicChain(posterior, poses, key)
+    head = first.run(dynamics, 13)
+    second = GeodesicChain(posterior, first.state, key)
+    tail = second.run(dynamics, 17)
+    for got, want in zip(vars(second.state).values(), vars(whole.state).values(), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(head, energies[:13])
+    np.testing.assert_array_equal(tail[1:], energies[14:])
+
+
+# ---------------------------------------------------------------------- random numbers
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_known_answers(counter, key, expected):
+    """The vectors of Random123's kat_vectors for philox4x32-10."""
+    assert tuple(int(w) for w in philox(*map(np.uint64, counter), *map(np.uint64, key))) == expected
+
+
+def test_normal_is_the_quantile_function():
+    tails = np.geomspace(1e-17, 0.5, 2000)
+    for p in (tails, 1.0 - tails[tails > 1e-15], np.linspace(0.001, 0.999, 2001), np.array([0.075, 0.925])):
+        got = np.array([normal(x) for x in p])
+        np.testing.assert_allclose(got, ndtri(p), rtol=3e-14, atol=1e-16)
+    assert normal(0.5) == 0.0
+
+
+def test_uniforms_stay_inside_the_open_interval():
+    ones, zero = np.uint64(0xFFFFFFFF), np.uint64(0)
+    assert 0.0 < uniform(zero, zero) < 1e-15
+    assert 1.0 - 1e-15 < uniform(ones, ones) < 1.0
+
+
+def draws(key: np.ndarray, step: int, lane: int, n: int, columns: int) -> np.ndarray:
+    out = np.empty((n, columns))
+    fill_normals(key[0], key[1], step, lane, out)
+    return out
+
+
+def test_normals_are_normal():
+    z = np.concatenate([draws(stream_key(5, "chain"), step, 0, 20_000, 6).ravel() for step in range(5)])
+    n = len(z)
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+    for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10170)]:
+        assert abs(np.mean(z**power) - moment) < 4.0 * np.sqrt(variance / n), power
+    tail = np.mean(np.abs(z) > 3.5)
+    assert abs(tail - 2 * stats.norm.sf(3.5)) < 4.0 * np.sqrt(tail / n)
+
+
+def test_normals_are_independent_across_lanes_steps_nodes_and_keys():
+    n = 20_000
+    key = stream_key(6, "chain")
+    columns = {
+        "lanes": draws(key, 0, 0, n, 12),
+        "later lanes": draws(key, 0, 6, n, 6),
+        "step": draws(key, 1, 0, n, 6),
+        "late step": draws(key, 1 << 33, 0, n, 6),
+        "chain": draws(stream_key(6, "chain", 1), 0, 0, n, 6),
+        "seed": draws(stream_key(7, "chain"), 0, 0, n, 6),
+        "next node": np.roll(draws(key, 0, 0, n, 6), 1, axis=0),
+    }
+    z = np.concatenate(list(columns.values()), axis=1)
+    for x in (z, z**2):
+        off = np.corrcoef(x.T) - np.eye(z.shape[1])
+        assert np.abs(off).max() < 5.0 / np.sqrt(n)
+    assert len(np.unique(z)) == z.size - 6 * n  # only the shifted copy repeats numbers
+
+
+def test_lanes_do_not_depend_on_how_many_are_asked_for():
+    key = stream_key(8, "chain")
+    wide = draws(key, 3, 0, 50, 12)
+    np.testing.assert_array_equal(draws(key, 3, 2, 20, 4), wide[:20, 4:8])
+
+
+# ---------------------------------------------------------------------- threads
+
+THREADS = """
+import hashlib, sys
+import numba, numpy as np
+sys.path.insert(0, sys.argv[1])
+from test_kernels import large_run
+for kind in ("isotropic", "full"):
+    reference = large_run(kind, parallel=False)
+    for threads in (1, 2, 3, 4):
+        numba.set_num_threads(threads)
+        print(kind, threads, large_run(kind, parallel=True) == reference)
+"""
+
+
+def large_run(kind: str, parallel: bool) -> list[bytes]:
+    """Gradient and some steps on a graph of several chunks, as bytes."""
+    from tempose.kernels import potential
+
+    rng = np.random.default_rng(15)
+    n, m = 4000, 70_000
+    posterior = Posterior(random_graph(rng, n, m, kind), random_priors(rng, n, "gaussian on t"))
+    assert posterior.runs_parallel
+    assert len(posterior.edge_table.chunk) > 4
+    poses, velocity = random_poses(rng, n), rng.standard_normal((n, 6))
+    g = np.empty((n, 6))
+    evaluate = potential.gradient_parallel if parallel else potential.gradient
+    tables = posterior.edge_table, posterior.prior_table
+    energy = evaluate(*tables, poses.wxyz, poses.position, posterior.workspace(), g)
+    out = [np.float64(energy).tobytes(), g.tobytes()]
+    ops = Scheme("baoab").operations(1e-3, 5.0, 1.0)
+    wxyz, position, energies = poses.wxyz.copy(), poses.position.copy(), np.empty(3)
+    (advance_parallel if parallel else advance)(
+        *tables, ops, 0, 3, wxyz, position, velocity, g, False, np.ones((n, 2)), stream_key(1, "chain"), False,
+        posterior.workspace(), np.empty((0, 2), np.int64), energies,
+    )  # fmt: skip
+    return out + [a.tobytes() for a in (wxyz, position, velocity, energies)]
+
+
+def test_results_are_the_same_bits_on_any_number_of_threads():
+    here = os.path.dirname(__file__)
+    result = subprocess.run(
+        [sys.executable, "-c", THREADS, here], env={**os.environ, "NUMBA_NUM_THREADS": "4"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.split("\n")[:-1]
+    assert len(lines) == 8
+    assert all(line.endswith("True") for line in lines), result.stdout
+
+
+def test_a_parallel_gradient_agrees_with_the_definition():
+    rng = np.random.default_rng(16)
+    posterior = Posterior(random_graph(rng, 3000, 40_000, "isotropic"))
+    assert posterior.runs_parallel
+    poses = random_poses(rng, 3000)
+    energy, g = posterior.gradient(poses)
+    assert energy == pytest.approx(posterior.reference_potential(poses), rel=1e-12)
+    q, _ = poses.node_from_world
+    gq, gx = euclidean_gradient(posterior, q, poses.position, "position")
+    np.testing.assert_allclose(gx, g[:, 3:], atol=1e-11 * np.abs(g).max())
+    np.testing.assert_allclose(projected(q, gq), -2.0 * quat.multiply(q, pure(g[:, :3])), atol=1e-11 * np.abs(g).max())
