@@ -157,7 +157,8 @@ class NumberReader:
             return None
         try:
             ids = np.array([[int(x) for x in row[:n_ids]] for row in fields], dtype=np.int64)
-            reals = np.array([list(map(float, row[n_ids:])) for row in fields], dtype=np.float64)
+            tokens = itertools.chain.from_iterable(row[n_ids:] for row in fields)
+            reals = np.fromiter(map(float, tokens), dtype=np.float64, count=len(fields) * (n_all - n_ids))
         except (ValueError, OverflowError):
             return None
         self._points |= "." in joined
