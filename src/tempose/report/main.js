@@ -29,7 +29,8 @@ function connectControls(viewer, scene) {
   const edgeKinds = ["edge_surprise", "edge_rotation_deg", "edge_translation"].filter((kind) => scene[kind] && (kind === "edge_surprise" || scene.limits[kind]));
   offer(byId("edge-colour"), [...edgeKinds, "none"]);
   if (!scene.edge_surprise) byId("edge-colour").value = "none";
-  byId("worst-label").textContent = scene.worst.length ? `Highlight the ${scene.worst.length === 1 ? "worst edge" : `${scene.worst.length} worst edges`}` : `No edge above ${WORST_ABOVE} to highlight`;
+  const worst = scene.worst.length === 1 ? "worst edge" : `${scene.worst.length} worst edges`;
+  byId("worst-label").textContent = scene.worst.length ? `Highlight the ${worst}` : `No edge above ${WORST_ABOVE} to highlight`;
   byId("worst").disabled = !scene.worst.length;
   for (const row of ["edges-row", "worst-row"]) byId(row).hidden = scene.m === 0;
   byId("ellipsoid-group").hidden = !scene.ellipsoids;
@@ -55,6 +56,7 @@ function connectControls(viewer, scene) {
   };
   byId("controls").addEventListener("input", apply);
   apply();
+  viewer.show("reset", false); // again: the legend's size is known now
 }
 
 /** Leave only the options that exist, and choose the first. */

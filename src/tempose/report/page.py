@@ -97,9 +97,7 @@ class Trace:
     def __post_init__(self) -> None:
         steps, values = np.asarray(self.steps), np.asarray(self.values)
         if steps.ndim != 1 or steps.shape != values.shape:
-            raise OptionError(
-                f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike"
-            )
+            raise OptionError(f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike")
 
 
 @dataclass(frozen=True)
@@ -496,9 +494,7 @@ def _all_histograms(data: ReportData) -> list[Histogram]:
     if len(data.edges):
         charts.append(Histogram("Rotation residuals", data.edge_rotation_deg, "°", things="edges"))
         if np.isfinite(data.edge_translation).any():
-            charts.append(
-                Histogram("Translation residuals", data.edge_translation, data.length_unit, things="edges")
-            )
+            charts.append(Histogram("Translation residuals", data.edge_translation, data.length_unit, things="edges"))
         if data.edge_surprise is not None:
             charts.append(Histogram("Normalised residuals", data.edge_surprise, "", 1.0, "edges"))
     if data.sigma_pos is not None and display_positions(data)[1] == "positions":
@@ -570,6 +566,4 @@ def _notices(notices: Sequence[str]) -> str:
 
 
 def _settings(settings: Sequence[tuple[str, str]]) -> str:
-    return "".join(
-        f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in settings
-    )
+    return "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in settings)

@@ -78,7 +78,8 @@ class Scene {
   chooseWorst() {
     const measure = this.edge_surprise || this.edge_rotation_deg;
     const above = this.edge_surprise ? WORST_ABOVE : 0;
-    this.worst = largest(measure, this.edge_surprise ? WORST_MOST : 10).filter((e) => measure[e] > above);
+    const most = this.edge_surprise ? WORST_MOST : Math.min(10, Math.ceil(this.m / 10));
+    this.worst = largest(measure, most).filter((e) => measure[e] > above);
     this.isWorst = new Set(this.worst);
   }
 

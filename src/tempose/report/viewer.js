@@ -113,46 +113,58 @@ class Viewer {
     this.moveTo(this.fitted(VIEWS[name]), animate);
   }
 
-  /** The camera with these angles that has the whole graph in the picture. */
+  /** The camera with these angles that has the whole graph in the picture, beside the legend if it must. */
   fitted(view) {
     const a = this.axes(view);
-    const { positions, n } = this.scene;
-    const low = [Infinity, Infinity, Infinity];
-    const high = [-Infinity, -Infinity, -Infinity];
-    for (let i = 0; i < n; i++) {
-      for (let k = 0; k < 3; k++) {
-        const value = a[3 * k] * positions[3 * i] + a[3 * k + 1] * positions[3 * i + 1] + a[3 * k + 2] * positions[3 * i + 2];
-        low[k] = Math.min(low[k], value);
-        high[k] = Math.max(high[k], value);
-      }
-    }
+    const { low, high, radius } = this.scene;
     const middle = low.map((value, k) => (value + high[k]) / 2);
-    const target = [0, 1, 2].map((k) => a[k] * middle[0] + a[3 + k] * middle[1] + a[6 + k] * middle[2]);
-    const least = 0.35 * this.scene.radius;
-    const scale = 0.86 * Math.min(this.width / Math.max(high[0] - low[0], least), this.height / Math.max(high[1] - low[1], least));
-    const camera = { ...view, target, scale };
-    if (camera.perspective && n > 1) for (let round = 0; round < 4; round++) this.refine(camera, a);
+    const camera = { ...view, target: middle, scale: Math.min(this.width, this.height) / (2.4 * radius) };
+    if (this.scene.n === 1) return { ...camera, scale: 2 * camera.scale };
+    const fit = (left, top) => {
+      for (let round = 0; round < 12; round++) this.refine(camera, a, left, top);
+    };
+    fit(0, 0);
+    const legend = this.legendBox();
+    if (!this.anyInside(camera, a, legend.right, legend.bottom)) return camera;
+    if (this.width > 2.5 * legend.right) fit(legend.right, 0);
+    else fit(0, Math.min(legend.bottom, 0.4 * this.height));
     return camera;
   }
 
-  /** Shift and scale a perspective camera towards the picture of the graph: near parts look larger. */
-  refine(camera, a) {
-    const { positions, n } = this.scene;
-    const near = this.nearness(camera);
+  /** Shift and scale a camera until the picture of the graph fills the canvas right of `left`, below `top`. */
+  refine(camera, a, left, top) {
     const low = [Infinity, Infinity];
     const high = [-Infinity, -Infinity];
-    for (let i = 0; i < n; i++) {
-      const d = [0, 1, 2].map((k) => positions[3 * i + k] - camera.target[k]);
-      const w = camera.scale / Math.max(NEAR, 1 + near * (a[6] * d[0] + a[7] * d[1] + a[8] * d[2]));
-      for (let k = 0; k < 2; k++) {
-        const value = w * (a[3 * k] * d[0] + a[3 * k + 1] * d[1] + a[3 * k + 2] * d[2]);
-        low[k] = Math.min(low[k], value);
-        high[k] = Math.max(high[k], value);
-      }
+    this.eachPlace(camera, a, (x, y) => {
+      low[0] = Math.min(low[0], x);
+      low[1] = Math.min(low[1], y);
+      high[0] = Math.max(high[0], x);
+      high[1] = Math.max(high[1], y);
+    });
+    const [dx, dy] = [(low[0] + high[0] - left) / 2, (low[1] + high[1] - top) / 2];
+    camera.target = camera.target.map((value, k) => value + (a[k] * dx - a[3 + k] * dy) / camera.scale);
+    const room = Math.min((0.86 * (this.width - left)) / Math.max(1, high[0] - low[0]), (0.86 * (this.height - top)) / Math.max(1, high[1] - low[1]));
+    camera.scale *= Math.sqrt(room); // half way: perspective grows with scale, a full step would overshoot
+  }
+
+  /** Call `visit` with the place of each node on the screen, from the canvas' centre. */
+  eachPlace(camera, a, visit) {
+    const { positions, n } = this.scene;
+    const [tx, ty, tz] = camera.target;
+    const near = this.nearness(camera);
+    for (let j = 0; j < 3 * n; j += 3) {
+      const dx = positions[j] - tx;
+      const dy = positions[j + 1] - ty;
+      const dz = positions[j + 2] - tz;
+      const w = camera.scale / Math.max(NEAR, 1 + near * (a[6] * dx + a[7] * dy + a[8] * dz));
+      visit(w * (a[0] * dx + a[1] * dy + a[2] * dz), -w * (a[3] * dx + a[4] * dy + a[5] * dz));
     }
-    const [sx, sy] = [0, 1].map((k) => (low[k] + high[k]) / 2 / camera.scale);
-    camera.target = camera.target.map((value, k) => value + a[k] * sx + a[3 + k] * sy);
-    camera.scale *= Math.min((0.86 * this.width) / Math.max(1, high[0] - low[0]), (0.86 * this.height) / Math.max(1, high[1] - low[1]), 1.5);
+  }
+
+  anyInside(camera, a, right, bottom) {
+    let found = false;
+    this.eachPlace(camera, a, (x, y) => { found ||= x + this.width / 2 < right && y + this.height / 2 < bottom; });
+    return found;
   }
 
   flyTo({ kind, index }) {
@@ -782,27 +794,33 @@ class Viewer {
     this.write(withUnit(tickText(length), scene.unit || (length === 1 ? "unit" : "units")), left + pixels / 2, bottom - 8, { align: "center" });
   }
 
-  drawLegend() {
+  /** Where the legend ends; on small screens it begins below the view buttons. */
+  legendBox() {
     const entries = this.legendEntries();
+    const top = this.width < 620 ? 48 : 8;
+    const height = entries.reduce((sum, entry) => sum + entry.height, 0);
+    return { entries, top, right: entries.length ? 240 : 0, bottom: entries.length ? top + height + 12 : 0 };
+  }
+
+  drawLegend() {
+    const { entries, top, right, bottom } = this.legendBox();
     if (!entries.length) return;
     const { pen } = this;
-    const height = entries.reduce((sum, entry) => sum + entry.height, 0) + 12;
     pen.globalAlpha = 0.86;
     pen.fillStyle = this.theme.stage;
     pen.beginPath();
-    const above = this.width < 620 ? 40 : 0; // below the view buttons on small screens
-    pen.roundRect(8, 8 + above, 232, height, 8);
+    pen.roundRect(8, top, right - 8, bottom - top, 8);
     pen.fill();
     pen.globalAlpha = 1;
-    let top = 14 + above;
+    let y = top + 6;
     for (const entry of entries) {
-      entry.draw(18, top);
-      top += entry.height;
+      entry.draw(18, y);
+      y += entry.height;
     }
   }
 
   legendEntries() {
-    const { options, scene, theme, pen } = this;
+    const { options, scene, theme } = this;
     const entries = [];
     if (options.colour === "component") {
       const count = new Map();
@@ -826,7 +844,6 @@ class Viewer {
     if (options.draws && scene.draws) entries.push(this.key(theme.ghost, `${scene.draws.count} posterior draws`));
     if (options.truth && scene.truth) entries.push(this.key(theme.truth, "ground truth"));
     if (scene.layout === "directions") entries.push(this.line("no positions: viewing directions"), this.line("on the unit sphere"));
-    pen.textAlign = "left";
     return entries;
   }
 

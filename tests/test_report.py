@@ -1,0 +1,423 @@
+"""The report page and the static figure: what a reader sees is what the arrays say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tempose.errors import GraphError, OptionError
+from tempose.report import page
+from tempose.report.page import Fact, Histogram, ReportData, Trace, render_page, write_page
+from tempose.report.plots import fitting_factor, plot_graph, save_picture
+
+EVIL = ['</script><script>document.title="hit"</script>', "\"quoted\" & 'single'", "<!--", "日本 é\u2028", "{{title}}"]
+
+
+def make_data(n: int = 12, *, seed: int = 0, sigmas: bool = True, **changes) -> ReportData:
+    """A closed loop of n poses with chords; node 0 is the gauge (zero covariance)."""
+    rng = np.random.default_rng(seed)
+    angle = 2 * np.pi * np.arange(n) / n
+    positions = np.stack([4 * np.cos(angle), 4 * np.sin(angle), 0.2 * np.sin(2 * angle)], axis=1)
+    edges = np.array([(i, (i + 1) % n) for i in range(n)] + [(0, n // 2), (1, n // 3)])
+    m = len(edges)
+    root = rng.normal(size=(n, 3, 3)) * 0.05
+    root[0] = 0
+    covariance = root @ root.transpose(0, 2, 1)
+    wxyz = rng.normal(size=(n, 4))
+    fields = {
+        "title": "loop.g2o",
+        "subtitle": f"{n} nodes, {m} edges",
+        "headline": [Fact("Verdict", "Converged", "all chains agree", "good"), Fact("Time", "3 s")],
+        "settings": [("seed", "7")],
+        "notices": ["Something to know."],
+        "node_ids": [str(10 * i) for i in range(n)],
+        "positions": positions,
+        "world_from_node_wxyz": wxyz / np.linalg.norm(wxyz, axis=1, keepdims=True),
+        "component": np.zeros(n, dtype=np.int64),
+        "gauge": "All σ are relative to node 0.",
+        "length_unit": "m",
+        "edges": edges,
+        "edge_rotation_deg": np.abs(rng.normal(size=m)),
+        "edge_translation": np.abs(rng.normal(size=m)) * 0.1,
+        "traces": [Trace("Energy", np.arange(50), np.exp(-np.arange(50.0)), "U", True, [(20, "sampling begins")])],
+        "histograms": [Histogram("Effective sample size", rng.gamma(9, 40, size=n))],
+        "version": "0.0",
+    }
+    if sigmas:
+        fields |= {
+            "sigma_rot_deg": rng.random(n),
+            "sigma_pos": np.sqrt(np.trace(covariance, axis1=1, axis2=2)),
+            "position_covariance": covariance,
+            "edge_surprise": np.abs(rng.normal(size=m)) + 0.5,
+            "draw_positions": positions + 0.1 * rng.normal(size=(7, n, 3)),
+            "truth_positions": positions + 0.1 * rng.normal(size=(n, 3)),
+        }
+    return ReportData(**(fields | changes))
+
+
+class Reader(HTMLParser):
+    """Collects elements, and the text directly after each kind of start tag, as a browser would cut them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, str] = {}
+        self.open: str | None = None
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.open = tag
+
+    def handle_endtag(self, tag):
+        self.open = None
+
+    def handle_data(self, data):
+        if self.open:
+            self.text[self.open] = self.text.get(self.open, "") + data
+
+
+def payload_of(text: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def unpack(packed: dict) -> np.ndarray:
+    dtype = np.dtype("<" + packed["dtype"])
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(packed["body"])), dtype=np.uint8)
+    return planes.reshape(dtype.itemsize, -1).T.copy().view(dtype).reshape(packed["shape"])
+
+
+# ── the page as a document ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_page_loads_nothing():
+    text = render_page(make_data())
+    reader = Reader()
+    reader.feed(text)
+    addresses = [v for _, attrs in reader.tags for k, v in attrs.items() if k in ("src", "href")]
+    assert addresses == ["data:,"]
+    assert set(re.findall(r"https?://[^\s\"'`)]+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not a load
+    assert not re.search(r"@import|url\(|importScripts|XMLHttpRequest|fetch\(", text)
+    assert "default-src 'none'" in text
+    assert "{{" not in re.sub(r"<script.*", "", text, flags=re.S)
+
+
+def test_same_data_gives_same_bytes(tmp_path):
+    write_page(tmp_path / "a.html", make_data())
+    write_page(tmp_path / "b.html", make_data())
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def data_saying(text: str) -> ReportData:
+    """A report in which every string is ``text``."""
+    return make_data(
+        title=text,
+        subtitle=text,
+        headline=[Fact(text, text, text, "bad")],
+        settings=[(text, text)],
+        notices=[text],
+        gauge=text,
+        length_unit=text,
+        version=text,
+        node_ids=[text] * 12,
+        traces=[Trace(text, [0, 1], [1.0, 2.0], text, False, [(0, text)])],
+        histograms=[Histogram(text, [1.0, 2.0], text)],
+    )
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_user_text_stays_text(evil):
+    text = render_page(data_saying(evil))
+    harmless, hostile = Reader(), Reader()
+    harmless.feed(render_page(data_saying("x")))
+    hostile.feed(text)
+    assert hostile.tags == harmless.tags
+    assert hostile.text["h1"] == evil
+    assert hostile.text["td"] == evil
+    payload = payload_of(text)
+    assert payload["ids"] == [evil] * 12
+    assert payload["traces"][0]["marks"] == [[0.0, evil]]
+
+
+def test_file_name_that_is_not_unicode(tmp_path):
+    write_page(tmp_path / "r.html", make_data(title="caf\udce9.g2o", node_ids=["\udcff"] + ["x"] * 11))
+    assert "caf?.g2o" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+# ── the numbers in the page ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_arrays_come_back():
+    data = make_data(40)
+    payload = payload_of(render_page(data))
+    origin = np.array(payload["origin"])
+    np.testing.assert_allclose(unpack(payload["positions"]) + origin, data.positions, atol=1e-6)
+    np.testing.assert_allclose(unpack(payload["truth"]) + origin, data.truth_positions, atol=1e-6)
+    np.testing.assert_allclose(unpack(payload["wxyz"]) / 32767, data.world_from_node_wxyz, atol=2e-5)
+    np.testing.assert_array_equal(unpack(payload["edges"]), data.edges)
+    np.testing.assert_array_equal(unpack(payload["component"]), data.component)
+    for name in ("sigma_pos", "sigma_rot_deg", "edge_rotation_deg", "edge_translation", "edge_surprise"):
+        np.testing.assert_allclose(unpack(payload[name]), getattr(data, name), rtol=1e-6)
+    upper = unpack(payload["ellipsoids"]["covariance"]) * payload["ellipsoids"]["scale"]
+    rows, columns = np.triu_indices(3)
+    nodes = unpack(payload["ellipsoids"]["nodes"])
+    np.testing.assert_array_equal(nodes, np.arange(40))
+    np.testing.assert_allclose(upper, data.position_covariance[:, rows, columns], rtol=1e-5, atol=1e-12)
+    draws = payload["draws"]
+    offset = unpack(draws["offset"]) * draws["step"]
+    np.testing.assert_allclose(offset + data.positions, data.draw_positions, atol=draws["step"])
+
+
+def test_map_coordinates_keep_their_millimetres():
+    offset = np.array([4.3e5, 5.5e6, 300.0])
+    data = make_data()
+    far = make_data(positions=data.positions + offset, draw_positions=None, truth_positions=None)
+    payload = payload_of(render_page(far))
+    got = unpack(payload["positions"]).astype(float) + payload["origin"]
+    np.testing.assert_allclose(got, far.positions, rtol=0, atol=1e-6)
+
+
+def test_tiny_covariances_survive_single_precision():
+    data = make_data()
+    tiny = make_data(position_covariance=data.position_covariance * 1e-44)
+    ellipsoids = payload_of(render_page(tiny))["ellipsoids"]
+    got = unpack(ellipsoids["covariance"])[:, 0].astype(float) * ellipsoids["scale"]
+    np.testing.assert_allclose(got, tiny.position_covariance[:, 0, 0], rtol=1e-5)
+
+
+def test_large_graph_is_thinned(monkeypatch):
+    monkeypatch.setattr(page, "MAX_ELLIPSOIDS", 10)
+    monkeypatch.setattr(page, "MAX_DRAW_POINTS", 200)
+    data = make_data(100, draw_positions=np.ones((30, 100, 3)))
+    payload = payload_of(render_page(data))
+    assert payload["ellipsoids"]["nodes"]["shape"] == [10]
+    k, nodes, _ = payload["draws"]["offset"]["shape"]
+    assert k * nodes <= 200
+    assert nodes == len(range(0, 100, payload["draws"]["stride"]))
+
+
+def test_missing_things_are_null():
+    payload = payload_of(render_page(make_data(sigmas=False)))
+    for name in ("sigma_pos", "sigma_rot_deg", "edge_surprise", "ellipsoids", "draws", "truth"):
+        assert payload[name] is None
+    assert [h["label"] for h in payload["histograms"]] == [
+        "Rotation residuals",
+        "Translation residuals",
+        "Effective sample size",
+    ]
+
+
+def test_rotation_only_graph_shows_viewing_directions():
+    for positions in (np.zeros((12, 3)), np.full((12, 3), np.nan)):
+        data = make_data(positions=positions, edge_translation=np.full(14, np.nan), draw_positions=None)
+        payload = payload_of(render_page(data))
+        assert payload["layout"] == "directions"
+        assert payload["limits"]["edge_translation"] is None
+        assert payload["ellipsoids"] is None
+        shown = unpack(payload["positions"]) + np.array(payload["origin"])
+        w, x, y, z = data.world_from_node_wxyz.T
+        axis = np.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x**2 + y**2)], axis=1)
+        np.testing.assert_allclose(shown, axis, atol=1e-6)
+
+
+def test_one_node_without_edges():
+    data = ReportData(
+        title="one",
+        node_ids=["0"],
+        positions=np.zeros((1, 3)),
+        world_from_node_wxyz=np.array([[1.0, 0, 0, 0]]),
+        component=np.zeros(1, dtype=np.int64),
+        edges=np.zeros((0, 2), dtype=np.int64),
+        edge_rotation_deg=np.zeros(0),
+        edge_translation=np.zeros(0),
+    )
+    payload = payload_of(render_page(data))
+    assert payload["layout"] == "positions"
+    assert payload["histograms"] == []
+
+
+# ── statistics ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 300, 20_000])
+@pytest.mark.parametrize("kind", ["gamma", "normal", "cauchy", "whole", "offset"])
+def test_histogram_counts_every_value_once(n, kind):
+    rng = np.random.default_rng(n)
+    values = {
+        "gamma": rng.gamma(2, 0.3, n),
+        "normal": rng.normal(size=n) * 1e-7,
+        "cauchy": np.abs(rng.standard_cauchy(n)),
+        "whole": rng.integers(0, 11, n).astype(float),
+        "offset": 1e6 + rng.random(n),
+    }[kind]
+    bins = page.histogram_bins(Histogram("x", np.concatenate([values, [np.nan, np.inf]])))
+    assert bins["n"] == n
+    assert bins["missing"] == 2
+    assert bins["median"] == np.median(values)
+    assert bins["q95"] == np.quantile(values, 0.95)
+    assert bins["max"] == values.max()
+    if "counts" not in bins:  # all values alike
+        assert np.ptp(values) <= 1e-12 * abs(values).max()
+        return
+    assert sum(bins["counts"]) + bins["beyond"] == n
+    assert bins["beyond"] <= 0.011 * n
+    assert len(bins["counts"]) <= 45
+    ends = bins["start"] + bins["width"] * np.arange(len(bins["counts"]) + 1)
+    inner = np.abs(values[:, None] - ends).min(axis=1) > 1e-6 * bins["width"]  # ties at an end may go either way
+    if inner.all():
+        np.testing.assert_array_equal(np.histogram(values, np.append(ends, np.inf))[0][:-1], bins["counts"])
+
+
+def test_histogram_of_nothing():
+    bins = page.histogram_bins(Histogram("x", [np.nan]))
+    assert (bins["n"], bins["missing"]) == (0, 1)
+    assert "counts" not in bins
+
+
+def test_colour_limits():
+    assert page.colour_limits(None) is None
+    assert page.colour_limits(np.array([np.nan])) is None
+    assert page.colour_limits(np.array([1.0, np.nan, 9.0])) == (0.0, 9.0)
+    assert page.colour_limits(np.array([8.0, 9.0])) == (8.0, 9.0)
+    assert page.colour_limits(np.array([5.0, 5.0])) == (0.0, 5.0)
+    assert page.colour_limits(np.zeros(3)) == (0.0, 1.0)
+    tail = np.append(np.linspace(0, 1, 999), 1e9)
+    assert page.colour_limits(tail)[1] == pytest.approx(np.quantile(tail, 0.99))
+
+
+def test_long_trace_keeps_spikes_and_ends():
+    values = np.random.default_rng(0).normal(size=50_001)
+    values[31_234], values[40_000] = 1e6, -1e6
+    values[100] = np.nan
+    trace = page._trace(Trace("U", np.arange(50_001), values))
+    assert len(trace["steps"]) <= page.MAX_TRACE_POINTS
+    assert {0, 31_234, 40_000, 50_000} <= set(trace["steps"])
+    assert max(trace["values"]) == 1e6
+    for step, value in zip(trace["steps"], trace["values"], strict=True):
+        assert value == values[int(step)]
+
+
+def test_log_trace_leaves_out_what_has_no_logarithm():
+    trace = page._trace(Trace("U", [0, 1, 2, 3], [1.0, 0.0, np.inf, 4.0], log=True))
+    assert trace["values"] == [1.0, None, None, 4.0]
+    assert not page._trace(Trace("U", [0, 1], [-1.0, -2.0], log=True))["log"]
+
+
+# ── mistakes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma_pos": np.ones(3)}, r"sigma_pos has shape \(3,\), expected \(12,\)"),
+        ({"edges": np.array([[0, 12]] * 14)}, r"edge 0 is \(.*\), nodes are 0…11"),
+        ({"draw_positions": np.ones((2, 5, 3))}, "draw_positions"),
+        ({"node_ids": []}, "at least one node"),
+    ],
+)
+def test_inconsistent_data_is_refused(change, message):
+    with pytest.raises(GraphError, match=message):
+        make_data(**change)
+
+
+def test_pose_that_is_not_finite_is_named():
+    positions = make_data().positions.copy()
+    positions[3, 1] = np.inf
+    with pytest.raises(GraphError, match="positions of node '30' is not finite"):
+        make_data(positions=positions)
+
+
+def test_bad_fact_and_trace():
+    with pytest.raises(OptionError, match="tone"):
+        Fact("a", "b", tone="loud")
+    with pytest.raises(OptionError, match="steps"):
+        Trace("a", [1, 2], [1.0])
+
+
+# ── in a browser ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("case", ["full", "bare", "directions"])
+def test_page_runs_in_a_browser(tmp_path, case):
+    data = {
+        "full": lambda: make_data(node_ids=[EVIL[i % len(EVIL)] + str(i) for i in range(12)]),
+        "bare": lambda: make_data(sigmas=False),
+        "directions": lambda: make_data(positions=np.zeros((12, 3)), edge_translation=np.full(14, np.nan)),
+    }[case]()
+    write_page(tmp_path / "report.html", data)
+    command = [
+        *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+        *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"),
+        *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=4000", "--dump-dom"),
+        (tmp_path / "report.html").as_uri(),
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if "<html" not in run.stdout:
+        pytest.skip("the browser does not start here")
+    assert 'data-ready="yes"' in run.stdout
+    assert "CONSOLE" not in run.stderr
+    assert "<title>hit" not in run.stdout
+    if case == "full":
+        worst = re.search(r'id="node-table".*?<tr data-index="(\d+)"', run.stdout, re.S)[1]
+        assert int(worst) == int(np.argmax(data.sigma_pos))
+        oddest = re.search(r'id="edge-table".*?<tr data-index="(\d+)"', run.stdout, re.S)[1]
+        assert int(oddest) == int(np.argmax(data.edge_surprise))
+
+
+# ── the static figure ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("changes", [{}, {"sigmas": False}, {"positions": np.zeros((12, 3)), "draw_positions": None}])
+def test_picture_is_written(tmp_path, changes):
+    pytest.importorskip("matplotlib")
+    save_picture(make_data(**changes), tmp_path / "graph.png", dpi=40)
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rings_have_the_size_of_the_covariance():
+    pytest.importorskip("matplotlib")
+    covariance = np.tile(np.diag([0.01, 0.04, 0.09]), (12, 1, 1))
+    axes = plot_graph(make_data(position_covariance=covariance), level=2, factor=3)
+    rings = axes.collections[1]._segments3d
+    assert len(rings) == 12 * 3
+    np.testing.assert_allclose(np.ptp(rings[:3], axis=1).max(axis=0), 2 * 2 * 3 * np.array([0.1, 0.2, 0.3]), rtol=1e-3)
+    assert "2σ ellipsoids, enlarged ×3" in [text.get_text() for text in axes.texts]
+
+
+def test_fitting_factor():
+    positions = np.array([[0.0, 0, 0], [100.0, 0, 0]])
+    assert fitting_factor(positions, np.tile(np.eye(3) * 25.0, (2, 1, 1)), 2) == 1
+    assert fitting_factor(positions, np.tile(np.eye(3) * 1e-4, (2, 1, 1)), 2) == 50
+    assert fitting_factor(positions, np.tile(np.eye(3) * 1e-12, (2, 1, 1)), 2) == 100
+    assert fitting_factor(positions, np.zeros((2, 3, 3)), 2) == 1
+
+
+def test_picture_mistakes(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(OptionError, match="pictures can be"):
+        save_picture(make_data(), tmp_path / "graph.g2o")
+    with pytest.raises(OptionError, match="positive"):
+        plot_graph(make_data(), factor=0)
+    with pytest.raises(OptionError, match="three-dimensional"):
+        plot_graph(make_data(), ax=object())
+
+
+def test_missing_matplotlib_tells_what_to_install(monkeypatch):
+    for name in list(sys.modules):
+        if name.split(".")[0] in ("matplotlib", "mpl_toolkits"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(OptionError, match=r"pip install 'tempose\[plot\]'"):
+        plot_graph(make_data())
