@@ -4,9 +4,9 @@ Fronts are small (tens to hundreds of rows), where a library BLAS spends its tim
 result depends on its number of threads. These kernels are compiled with the tree traversal that calls them, run on
 the thread that calls them, and always sum in the same order.
 
-Matrices are stored by columns in flat arrays and given by the address of their first element and the stride
-between columns. The tile kernels may *read* up to 7 rows beyond the last: arrays must have :data:`PADDING` spare
-elements at their end. They never write beyond the shape they are given.
+Matrices are stored by columns, and given by the address of their first element and the stride between columns. The
+tile kernels may *read* up to 7 rows beyond the last: arrays must have :data:`PADDING` spare elements at their end.
+They never write beyond the shape they are given.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 PADDING = 8
-ROWS, COLUMNS = 8, 6  # of a tile: 12 accumulators of 4 doubles, 2 for A and 1 for B fill the 16 registers of AVX2
-PANEL_ROWS, DEPTH = 96, 192  # of a packed panel: 147 kB, for the second-level cache
-BLOCK_COLUMNS = 96  # pivots eliminated before the rest of the front is updated
-SCRATCH = ROWS * COLUMNS + COLUMNS**2 + COLUMNS + COLUMNS * DEPTH + PANEL_ROWS * DEPTH
-_TRIANGLE = ROWS * COLUMNS
-_RECIPROCALS = _TRIANGLE + COLUMNS**2
-_PACKED_B = _RECIPROCALS + COLUMNS
-_PACKED_A = _PACKED_B + COLUMNS * DEPTH
+# constants are NumPy scalars: for a plain int, a kernel would be compiled once more for that very value
+ROWS, COLUMNS = (
+    np.int64(8),
+    np.int64(6),
+)  # of a tile: 12 accumulators of 4 doubles, 2 for A and 1 for B fill the 16 registers of AVX2
+PANEL_ROWS, DEPTH = np.int64(96), np.int64(192)  # of a packed panel: 147 kB, for the second-level cache
+BLOCK_COLUMNS = np.int64(96)  # pivots eliminated before the rest of the front is updated
+ZERO, ONE = np.int64(0), np.int64(1)
+# offsets in the scratch array of a thread
+_RECIPROCALS = ZERO
+_PACKED_B = ROWS
+_PACKED_A = _PACKED_B + ROWS * DEPTH
+SCRATCH = _PACKED_A + PANEL_ROWS * DEPTH + PADDING
 
 
 class _Emitter:
@@ -77,6 +82,12 @@ class _Emitter:
     def load_scalar(self, address: Any, offset: int) -> Any:
         return self.broadcast(self.builder.load(self._pointer(address, offset, self.double)))
 
+    def leave_unless(self, j: int, columns: Any, done: Any) -> None:
+        """Jump to ``done`` unless column j is wanted."""
+        wanted = self.builder.append_basic_block("column")
+        self.builder.cbranch(self.builder.icmp_signed("<", self.constant(j), columns), wanted, done)
+        self.builder.position_at_end(wanted)
+
     def multiply_add(self, column: list[Any], factor: Any, total: list[Any]) -> list[Any]:
         return [self.builder.call(self.fused, [x, factor, t]) for x, t in zip(column, total, strict=True)]
 
@@ -112,65 +123,110 @@ class _Emitter:
         return result
 
 
+def _function(name: str, kinds: list[Any], emit: Any) -> Any:
+    """Make a function of numbers out of code that emits its body.
+
+    Its machine code exists once: inlining it at every call would multiply the time of compilation.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        types_ = [context.get_value_type(kind) for kind in kinds]
+        insert: Any = cgutils.get_or_insert_function
+        function = insert(builder.module, ir.FunctionType(ir.VoidType(), types_), f"tempose_{name}")
+        if function.is_declaration:
+            function.linkage = "linkonce_odr"
+            function.attributes.add("noinline")
+            function.attributes.add("nounwind")
+            body = ir.IRBuilder(function.append_basic_block("entry"))
+            emit(body, *function.args)
+            body.ret_void()
+        builder.call(function, values)
+        return context.get_dummy_value()
+
+    parameters = ", ".join(f"x{k}" for k in range(len(kinds)))
+    namespace: dict[str, Any] = {"result": (types.void(*kinds), codegen)}
+    exec(f"def define(typingctx, {parameters}):\n    return result", namespace)
+    return intrinsic(namespace["define"])
+
+
 def _product_tile(rows: int) -> Any:
-    """Make C ← α A Bᵀ, or C + α A Bᵀ if ``add`` is not zero, for C of ``rows`` × 6."""
+    """Make C ← α A Bᵀ, or C + α A Bᵀ if ``add`` is not zero, for C of ``rows`` × ``columns``, columns ≤ 6."""
 
-    def define(typingctx: Any, a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any,
-               alpha: Any, add: Any) -> Any:  # fmt: skip
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            a, a_stride, b, b_stride, depth, c, c_stride, alpha, add = values
-            emit = _Emitter(builder, rows)
-            product = emit.product(a, a_stride, b, b_stride, depth)
-            factor, step = emit.broadcast(alpha), emit.bytes(c_stride)
-            adding = builder.icmp_signed("!=", add, emit.constant(0))
-            with builder.if_else(adding) as branches:
-                for branch, add_old in zip(branches, (True, False), strict=True):
-                    with branch:
-                        place = c
-                        for column in product:
-                            old = emit.load(place) if add_old else [emit.zero] * emit.parts
-                            emit.store(emit.multiply_add(column, factor, old), place)
-                            place = builder.add(place, step)
-            return context.get_dummy_value()
+    def emit_body(
+        builder: Any, a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, columns: Any,
+        alpha: Any, add: Any,
+    ) -> None:  # fmt: skip
+        emit = _Emitter(builder, rows)
+        product = emit.product(a, a_stride, b, b_stride, depth)
+        factor, step = emit.broadcast(alpha), emit.bytes(c_stride)
+        done = builder.append_basic_block("done")
+        with builder.if_else(builder.icmp_signed("!=", add, emit.constant(0))) as branches:
+            for branch, add_old in zip(branches, (True, False), strict=True):
+                with branch:
+                    place = c
+                    for j, column in enumerate(product):
+                        emit.leave_unless(j, columns, done)
+                        old = emit.load(place) if add_old else [emit.zero] * emit.parts
+                        emit.store(emit.multiply_add(column, factor, old), place)
+                        place = builder.add(place, step)
+        builder.branch(done)
+        builder.position_at_end(done)
 
-        return types.void(*[types.int64] * 7, types.float64, types.int64), codegen
-
-    return intrinsic(define)
+    return _function(f"product{rows}", [*[types.int64] * 8, types.float64, types.int64], emit_body)
 
 
 def _solve_tile(rows: int) -> Any:
-    """Make C ← (C - A Bᵀ) T⁻ᵀ for C of ``rows`` × 6, T lower triangular with its reciprocal diagonal given."""
+    """Make C ← (C - A Bᵀ) T⁻ᵀ for C of ``rows`` × ``columns``, columns ≤ 6.
 
-    def define(typingctx: Any, a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any,
-               t: Any, t_stride: Any, reciprocals: Any) -> Any:  # fmt: skip
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            a, a_stride, b, b_stride, depth, c, c_stride, t, t_stride, reciprocals = values
-            emit = _Emitter(builder, rows)
-            product = emit.product(a, a_stride, b, b_stride, depth)
-            step, t_step = emit.bytes(c_stride), emit.bytes(t_stride)
-            places, corners = [c], [t]
-            for _ in range(COLUMNS - 1):
-                places.append(builder.add(places[-1], step))
-                corners.append(builder.add(corners[-1], t_step))
-            solved: list[list[Any]] = []
-            for j in range(COLUMNS):
-                old = emit.load(places[j])
-                column = [builder.fsub(x, y) for x, y in zip(old, product[j], strict=True)]
-                for p in range(j):
-                    factor = builder.fsub(emit.zero, emit.load_scalar(corners[p], j))
-                    column = emit.multiply_add(solved[p], factor, column)
-                scale = emit.load_scalar(reciprocals, j)
-                solved.append([builder.fmul(x, scale) for x in column])
-                emit.store(solved[j], places[j])
-            return context.get_dummy_value()
+    T is lower triangular with the stride of B; the reciprocals of its diagonal are given apart.
+    """
 
-        return types.void(*[types.int64] * 10), codegen
+    def emit_body(
+        builder: Any, a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, columns: Any,
+        t: Any, reciprocals: Any,
+    ) -> None:  # fmt: skip
+        emit = _Emitter(builder, rows)
+        product = emit.product(a, a_stride, b, b_stride, depth)
+        step, t_step = emit.bytes(c_stride), emit.bytes(b_stride)
+        corners = [t]
+        for _ in range(COLUMNS - 1):
+            corners.append(builder.add(corners[-1], t_step))
+        done = builder.append_basic_block("done")
+        place = c
+        solved: list[list[Any]] = []
+        for j in range(COLUMNS):
+            emit.leave_unless(j, columns, done)
+            old = emit.load(place)
+            column = [builder.fsub(x, y) for x, y in zip(old, product[j], strict=True)]
+            for p in range(j):
+                factor = builder.fsub(emit.zero, emit.load_scalar(corners[p], j))
+                column = emit.multiply_add(solved[p], factor, column)
+            scale = emit.load_scalar(reciprocals, j)
+            solved.append([builder.fmul(x, scale) for x in column])
+            emit.store(solved[j], place)
+            place = builder.add(place, step)
+        builder.branch(done)
+        builder.position_at_end(done)
 
-    return intrinsic(define)
+    return _function(f"solve{rows}", [types.int64] * 10, emit_body)
+
+
+def _copy_strip(rows: int) -> Any:
+    """Make a copy of a matrix of ``rows`` rows, with another stride."""
+
+    def emit_body(builder: Any, a: Any, a_stride: Any, depth: Any, c: Any, c_stride: Any) -> None:
+        emit = _Emitter(builder, rows)
+        tools: Any = cgutils
+        with tools.for_range(builder, depth) as loop:
+            column = emit.load(builder.add(a, emit.bytes(builder.mul(loop.index, a_stride))))
+            emit.store(column, builder.add(c, emit.bytes(builder.mul(loop.index, c_stride))))
+
+    return _function(f"copy{rows}", [types.int64] * 5, emit_body)
 
 
 _product8, _product4, _product2, _product1 = (_product_tile(rows) for rows in (8, 4, 2, 1))
 _solve8, _solve4, _solve2, _solve1 = (_solve_tile(rows) for rows in (8, 4, 2, 1))
+_copy8, _copy4, _copy2 = (_copy_strip(rows) for rows in (8, 4, 2))
 
 
 @njit(inline="always")
@@ -179,138 +235,92 @@ def at(array: Any, offset: Any) -> Any:
     return np.int64(array.ctypes.data + 8 * offset)
 
 
-@njit
-def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, rows: Any,
+@njit(error_model="numpy")
+def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, rows: Any, columns: Any,
              alpha: Any, add: Any) -> Any:  # fmt: skip
+    """C ← [C +] α A Bᵀ for a tile of at most 8 × 6."""
     if rows == 8:
-        _product8(a, a_stride, b, b_stride, depth, c, c_stride, alpha, add)
+        _product8(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
         return
     if rows & 4:
-        _product4(a, a_stride, b, b_stride, depth, c, c_stride, alpha, add)
+        _product4(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
         a += 32
         c += 32
     if rows & 2:
-        _product2(a, a_stride, b, b_stride, depth, c, c_stride, alpha, add)
+        _product2(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
         a += 16
         c += 16
     if rows & 1:
-        _product1(a, a_stride, b, b_stride, depth, c, c_stride, alpha, add)
+        _product1(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
 
 
-@njit
-def _solve(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, rows: Any,
-           t: Any, t_stride: Any, reciprocals: Any) -> Any:  # fmt: skip
-    if rows == 8:
-        _solve8(a, a_stride, b, b_stride, depth, c, c_stride, t, t_stride, reciprocals)
-        return
-    if rows & 4:
-        _solve4(a, a_stride, b, b_stride, depth, c, c_stride, t, t_stride, reciprocals)
-        a += 32
-        c += 32
-    if rows & 2:
-        _solve2(a, a_stride, b, b_stride, depth, c, c_stride, t, t_stride, reciprocals)
-        a += 16
-        c += 16
-    if rows & 1:
-        _solve1(a, a_stride, b, b_stride, depth, c, c_stride, t, t_stride, reciprocals)
-
-
-@njit
-def _tile(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, C: Any, c: Any, c_stride: Any, rows: Any,
-          columns: Any, alpha: Any, add: Any, scratch: Any) -> Any:  # fmt: skip
-    """C ← [C +] α A Bᵀ for at most 8 × 6 elements of C at offset c; a and b are addresses."""
-    if columns == COLUMNS:
-        _product(a, a_stride, b, b_stride, depth, at(C, c), c_stride, rows, alpha, add)
-        return
-    _product8(a, a_stride, b, b_stride, depth, at(scratch, 0), ROWS, alpha, 0)
-    for j in range(columns):
-        for i in range(rows):
-            value = scratch[j * ROWS + i]
-            if add:
-                value += C[c + j * c_stride + i]
-            C[c + j * c_stride + i] = value
-
-
-@njit
-def _pack(A: Any, a: Any, stride: Any, rows: Any, depth: Any, width: Any, P: Any, p: Any) -> Any:
-    """Copy A into strips of ``width`` rows in which the tile kernels read consecutive memory."""
-    for first in range(0, rows, width):
-        count = min(width, rows - first)
-        for k in range(depth):
-            source = a + first + k * stride
-            for i in range(count):
-                P[p + i] = A[source + i]
-            p += width
-
-
-@njit
-def multiply(A: Any, a: Any, a_stride: Any, rows: Any, B: Any, b: Any, b_stride: Any, columns: Any, depth: Any,
-             C: Any, c: Any, c_stride: Any, alpha: Any, add: Any, lower: Any, scratch: Any) -> Any:  # fmt: skip
-    """C ← [C +] α A Bᵀ with C of rows × columns.
+@njit(error_model="numpy")
+def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: Any, depth: Any, c: Any, c_stride: Any,
+             alpha: Any, add: Any, lower: Any, scratch: Any) -> Any:  # fmt: skip
+    """C ← [C +] α A Bᵀ with C of rows × columns; all arguments but α are integers, ``scratch`` an address.
 
     With ``lower``, tiles entirely above the diagonal are left out; other elements above it may be overwritten.
     """
     if rows * depth <= 16384:
         for j in range(0, columns, COLUMNS):
             w = min(COLUMNS, columns - j)
-            for i in range(j if lower else 0, rows, ROWS):
-                h = min(ROWS, rows - i)
-                _tile(at(A, a + i), a_stride, at(B, b + j), b_stride, depth, C, c + i + j * c_stride, c_stride,
-                      h, w, alpha, add, scratch)  # fmt: skip
+            for i in range(j * lower, rows, ROWS):
+                _product(a + 8 * i, a_stride, b + 8 * j, b_stride, depth, c + 8 * (i + j * c_stride), c_stride,
+                         min(ROWS, rows - i), w, alpha, add)  # fmt: skip
         return
+    packed_a, packed_b = scratch + 8 * _PACKED_A, scratch + 8 * _PACKED_B
     for p in range(0, depth, DEPTH):
         d = min(DEPTH, depth - p)
-        for i in range(0, rows, PANEL_ROWS):
-            height = min(PANEL_ROWS, rows - i)
-            _pack(A, a + i + p * a_stride, a_stride, height, d, ROWS, scratch, _PACKED_A)
+        for first in range(0, rows, PANEL_ROWS):
+            last = min(rows, first + PANEL_ROWS)
+            for i in range(first, last, ROWS):
+                _copy8(a + 8 * (i + p * a_stride), a_stride, d, packed_a + 8 * (i - first) * d, ROWS)
             for j in range(0, columns, COLUMNS):
-                if lower and i + height <= j:
+                if lower and last <= j:
                     break
+                strip = b + 8 * (j + p * b_stride)
+                _copy4(strip, b_stride, d, packed_b, COLUMNS)
+                _copy2(strip + 32, b_stride, d, packed_b + 32, COLUMNS)
                 w = min(COLUMNS, columns - j)
-                _pack(B, b + j + p * b_stride, b_stride, w, d, COLUMNS, scratch, _PACKED_B)
-                for r in range(0, height, ROWS):
-                    if not lower or i + r + ROWS > j:
-                        h = min(ROWS, height - r)
-                        _tile(at(scratch, _PACKED_A + r * d), ROWS, at(scratch, _PACKED_B), COLUMNS, d,
-                              C, c + i + r + j * c_stride, c_stride, h, w, alpha, add or p > 0, scratch)  # fmt: skip
+                for i in range(first, last, ROWS):
+                    if i + ROWS > j * lower:
+                        _product(packed_a + 8 * (i - first) * d, ROWS, packed_b, COLUMNS, d,
+                                 c + 8 * (i + j * c_stride), c_stride, min(ROWS, last - i), w,
+                                 alpha, add + p)  # fmt: skip
 
 
-@njit
-def solve_columns(X: Any, x: Any, x_stride: Any, first: Any, rows: Any, T: Any, t: Any, t_stride: Any, j: Any,
-                  base: Any, w: Any, scratch: Any) -> Any:  # fmt: skip
+@njit(error_model="numpy")
+def solve_columns(x: Any, x_stride: Any, first: Any, rows: Any, t: Any, t_stride: Any, base: Any, j: Any, w: Any,
+                  scratch: Any) -> Any:  # fmt: skip
     """One step of X ← X T⁻ᵀ: columns j … j + w - 1 (w ≤ 6) of rows ``first`` … ``rows - 1``.
 
     Columns ``base`` … j - 1 have been solved, those before ``base`` taken into account. The reciprocals of the
     diagonal of T must be in scratch.
     """
     depth = j - base
-    b = at(T, t + j + base * t_stride)
-    if w == COLUMNS:
-        for i in range(first, rows, ROWS):
-            _solve(at(X, x + i + base * x_stride), x_stride, b, t_stride, depth, at(X, x + i + j * x_stride), x_stride,
-                   min(ROWS, rows - i), at(T, t + j + j * t_stride), t_stride, at(scratch, _RECIPROCALS))  # fmt: skip
-        return
+    b = t + 8 * (j + base * t_stride)
+    corner = t + 8 * (j + j * t_stride)
+    reciprocals = scratch + 8 * _RECIPROCALS
     for i in range(first, rows, ROWS):
         h = min(ROWS, rows - i)
-        c = x + i + j * x_stride
-        _tile(at(X, x + i + base * x_stride), x_stride, b, t_stride, depth, X, c, x_stride, h, w, -1.0, 1, scratch)
-        for e in range(w):
-            for k in range(e):
-                factor = T[t + j + e + (j + k) * t_stride]
-                for r in range(h):
-                    X[c + e * x_stride + r] -= factor * X[c + k * x_stride + r]
-            for r in range(h):
-                X[c + e * x_stride + r] *= scratch[_RECIPROCALS + e]
+        a = x + 8 * (i + base * x_stride)
+        c = x + 8 * (i + j * x_stride)
+        if h == 8:
+            _solve8(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
+            continue
+        if h & 4:
+            _solve4(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
+            a += 32
+            c += 32
+        if h & 2:
+            _solve2(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
+            a += 16
+            c += 16
+        if h & 1:
+            _solve1(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
 
 
-@njit
-def take_reciprocals(T: Any, t: Any, t_stride: Any, j: Any, w: Any, scratch: Any) -> Any:
-    """Put the reciprocal diagonal of columns j … of T into scratch, for :func:`solve_columns`."""
-    for e in range(w):
-        scratch[_RECIPROCALS + e] = 1.0 / T[t + (j + e) * (t_stride + 1)]
-
-
-@njit
+@njit(error_model="numpy")
 def _factor_corner(L: Any, q: Any, stride: Any, w: Any, scratch: Any) -> Any:
     """Cholesky factor of the w × w block at q, reciprocal pivots to scratch; return the good pivots."""
     for c in range(w):
@@ -331,42 +341,86 @@ def _factor_corner(L: Any, q: Any, stride: Any, w: Any, scratch: Any) -> Any:
     return w
 
 
-@njit
-def factor_front(L: Any, p: Any, m: Any, k: Any, U: Any, q: Any, scratch: Any) -> Any:
-    """Eliminate the k pivots of the m × k panel at L[p], and write -L21 L21ᵀ to the lower triangle at U[q].
+@njit(error_model="numpy")
+def factor_front(L: Any, p: Any, m: Any, k: Any, update: Any, scratch: Any) -> Any:
+    """Eliminate the k pivots of the m × k panel at L[p], and write -L21 L21ᵀ to the lower triangle at ``update``.
 
     Columns are factored six at a time, left-looking within blocks of ``BLOCK_COLUMNS``, right-looking between them.
     Returns the number of positive pivots: k, or fewer if the front is not positive definite.
     """
     u = m - k
+    panel, work = at(L, p), at(scratch, 0)
     for base in range(0, k, BLOCK_COLUMNS):
         end = min(k, base + BLOCK_COLUMNS)
         for j in range(base, end, COLUMNS):
             w = min(COLUMNS, end - j)
-            row = at(L, p + j + base * m)
-            corner = p + j + j * m
-            _tile(row, m, row, m, j - base, L, corner, m, w, w, -1.0, 1, scratch)
-            good = _factor_corner(L, corner, m, w, scratch)
+            row = panel + 8 * (j + base * m)
+            _product(row, m, row, m, j - base, panel + 8 * (j + j * m), m, w, w, -1.0, ONE)
+            good = _factor_corner(L, p + j + j * m, m, w, scratch)
             if good < w:
                 return j + good
-            solve_columns(L, p, m, j + w, m, L, p, m, j, base, w, scratch)
+            solve_columns(panel, m, j + w, m, panel, m, base, j, w, work)
         if end < k:
-            a = p + end + base * m
-            multiply(L, a, m, m - end, L, a, m, k - end, end - base, L, p + end + end * m, m, -1.0, 1, True, scratch)
+            a = panel + 8 * (end + base * m)
+            multiply(a, m, m - end, a, m, k - end, end - base, panel + 8 * (end + end * m), m, -1.0, ONE, ONE, work)
         if u > 0:
-            a = p + k + base * m
-            multiply(L, a, m, u, L, a, m, u, end - base, U, q, u, -1.0, base > 0, True, scratch)
+            a = panel + 8 * (k + base * m)
+            multiply(a, m, u, a, m, u, end - base, update, u, -1.0, base, ONE, work)
     return k
 
 
-@njit
-def inverse_transposed(L: Any, p: Any, m: Any, k: Any, N: Any, scratch: Any) -> Any:
-    """N ← L11⁻ᵀ, upper triangular, k × k with stride k; elements below the diagonal are zero."""
+@njit(error_model="numpy")
+def take_reciprocals(L: Any, p: Any, m: Any, j: Any, w: Any, scratch: Any) -> Any:
+    """Put the reciprocal diagonal of columns j … of the panel at L[p] into scratch, for :func:`solve_columns`."""
+    for e in range(w):
+        scratch[_RECIPROCALS + e] = 1.0 / L[p + (j + e) * (m + 1)]
+
+
+@njit(error_model="numpy")
+def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: Any) -> Any:
+    """N ← L11⁻ᵀ, upper triangular with zeros below, and Z ← (L11 L11ᵀ)⁻¹ = N Nᵀ; both k × k with stride k."""
     for e in range(k * k):
         N[e] = 0.0
     for j in range(k):
         N[j * (k + 1)] = 1.0
+    n, z, work = at(N, 0), at(Z, 0), at(scratch, 0)
     for j in range(0, k, COLUMNS):
         w = min(COLUMNS, k - j)
         take_reciprocals(L, p, m, j, w, scratch)
-        solve_columns(N, 0, k, 0, j + w, L, p, m, j, 0, w, scratch)
+        solve_columns(n, k, ZERO, j + w, at(L, p), m, ZERO, j, w, work)
+    for j in range(0, k, COLUMNS):
+        w = min(COLUMNS, k - j)
+        for i in range(j, k, ROWS):
+            # rows i … of N are zero before column i
+            a, b = n + 8 * (i + i * k), n + 8 * (j + i * k)
+            _product(a, k, b, k, k - i, z + 8 * (i + j * k), k, min(ROWS, k - i), w, 1.0, ZERO)
+    for j in range(k):
+        for i in range(j):
+            Z[i + j * k] = Z[j + i * k]
+
+
+@njit(error_model="numpy")
+def solve_back(X: Any, rows: Any, L: Any, p: Any, m: Any, k: Any, scratch: Any) -> Any:
+    """X1 ← (X1 - X2 L21) L11⁻¹ for X = [X1, X2] of rows × m with stride ``rows``."""
+    x, packed = at(X, 0), at(scratch, _PACKED_B)
+    for j in range((k - 1) // COLUMNS * COLUMNS, -1, -COLUMNS):
+        w = min(COLUMNS, k - j)
+        c = j * rows
+        for base in range(j + w, m, DEPTH):
+            depth = min(DEPTH, m - base)
+            for e in range(w):
+                q = p + base + (j + e) * m
+                for r in range(depth):
+                    scratch[_PACKED_B + r * COLUMNS + e] = L[q + r]
+            for i in range(0, rows, ROWS):
+                a = x + 8 * (i + base * rows)
+                _product(a, rows, packed, COLUMNS, depth, x + 8 * (c + i), rows, min(ROWS, rows - i), w, -1.0, ONE)
+        for e in range(w - 1, -1, -1):
+            q = p + (j + e) * m + j
+            for i in range(e + 1, w):
+                factor = L[q + i]
+                for r in range(rows):
+                    X[c + e * rows + r] -= factor * X[c + i * rows + r]
+            factor = 1.0 / L[q + e]
+            for r in range(rows):
+                X[c + e * rows + r] *= factor

@@ -7,23 +7,26 @@ triangle at ``tree.update[s]`` of the stack.
 
 from __future__ import annotations
 
-from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from . import _blas as blas_
-from ._blas import L as LEFT
-from ._blas import N as PLAIN
-from ._blas import R as RIGHT
-from ._blas import T as TRANSPOSED
+from ._dense import (
+    COLUMNS,
+    ONE,
+    SCRATCH,
+    ZERO,
+    at,
+    factor_front,
+    inverse_of_pivots,
+    multiply,
+    solve_back,
+    solve_columns,
+    take_reciprocals,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-_gemm, _potrf, _potri, _symm, _syrk, _trsm = (
-    blas_.gemm, blas_.potrf, blas_.potri, blas_.symm, blas_.syrk, blas_.trsm,
-)  # fmt: skip
 
 
 class Tree(NamedTuple):
@@ -52,7 +55,7 @@ def _shape(tree: Any, s: Any) -> Any:
     return k, u, k + u, tree.panel[s]
 
 
-@njit
+@njit(error_model="numpy")
 def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any:
     """Write the blocks of A (+ shift · I) into the panel of s; of diagonal blocks the lower triangle."""
     b = tree.block
@@ -79,7 +82,7 @@ def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any
                     L[q + y * m + x] += off[v, x, y]
 
 
-@njit
+@njit(error_model="numpy")
 def _extend_add(
     target: Any, offset: Any, stride: Any, shift: Any, stop: Any,
     relative: Any, begin: Any, end: Any, j: Any, stack: Any, source: Any, b: Any,
@@ -110,58 +113,10 @@ def _extend_add(
     return j
 
 
-@njit
-def _factor_small(L: Any, p: Any, m: Any, k: Any, stack: Any, q: Any, u: Any) -> Any:
-    """Factor a small front with plain loops; return the number of pivots that were positive."""
-    for c in range(k):
-        pc = p + c * m
-        d = L[pc + c]
-        if not 0.0 < d < inf:
-            return c
-        d = sqrt(d)
-        L[pc + c] = d
-        d = 1.0 / d
-        for r in range(c + 1, m):
-            L[pc + r] *= d
-        for j in range(c + 1, k):
-            f = L[pc + j]
-            pj = p + j * m
-            for r in range(j, m):
-                L[pj + r] -= f * L[pc + r]
-    for j in range(u):
-        qj = q + j * u
-        f = L[p + k + j]
-        for r in range(j, u):
-            stack[qj + r] = -f * L[p + k + r]
-        for c in range(1, k):
-            pc = p + c * m + k
-            f = L[pc + j]
-            for r in range(j, u):
-                stack[qj + r] -= f * L[pc + r]
-    return k
-
-
-@njit
-def _factor_front(blas: Any, L: Any, p: Any, m: Any, k: Any, stack: Any, q: Any, u: Any, info: Any) -> Any:
-    """Factor the pivots of one front and write its update matrix -L21 L21ᵀ; return the good pivots."""
-    if m <= 36:
-        return _factor_small(L, p, m, k, stack, q, u)
-    _potrf(blas, k, L, p, m, info)
-    if info[0] != 0:
-        return info[0] - 1
-    for c in range(k):  # some libraries let NaN pass
-        if not 0.0 < L[p + c * m + c] < inf:
-            return c
-    if u > 0:
-        _trsm(blas, RIGHT, TRANSPOSED, u, k, L, p, m, L, p + k, m)
-        _syrk(blas, u, k, -1.0, L, p + k, m, 0.0, stack, q, u)
-    return k
-
-
-@njit(cache=True, nogil=True)
-def factor(blas: Any, tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any, L: Any, stack: Any) -> Any:
+@njit(cache=True, nogil=True, error_model="numpy")
+def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any, L: Any, stack: Any) -> Any:
     """Factor the supernodes ``first`` … ``last - 1``; return the column that broke, or -1."""
-    info = np.zeros(1, np.int32)
+    scratch = np.empty(SCRATCH)
     progress = tree.pointer[:-1].copy()
     b = tree.block
     for s in range(first, last):
@@ -171,9 +126,11 @@ def factor(blas: Any, tree: Any, first: Any, last: Any, diagonal: Any, off: Any,
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
             c = tree.child[e]
             begin, end = tree.pointer[c], tree.pointer[c + 1]
-            progress[c] = _extend_add(L, p, m, 0, columns, tree.relative, begin, end, begin, stack, tree.update[c], b)
+            progress[c] = _extend_add(
+                L, p, m, ZERO, columns, tree.relative, begin, end, begin, stack, tree.update[c], b
+            )
         q = tree.update[s]
-        good = _factor_front(blas, L, p, m, k, stack, q, u, info)
+        good = factor_front(L, p, m, k, at(stack, q), scratch)
         if good < k:
             return tree.start[s] + good // b
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
@@ -185,7 +142,7 @@ def factor(blas: Any, tree: Any, first: Any, last: Any, diagonal: Any, off: Any,
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_diagonal(tree: Any, L: Any) -> Any:
     """Σ log Lⱼⱼ."""
     total = 0.0
@@ -244,112 +201,110 @@ def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
                 x[base + r] = work[r]
 
 
-@njit(cache=True, nogil=True)
-def solve_many(blas: Any, tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
-    """Overwrite every row of x (a right-hand side each) by L⁻¹ x, or by L⁻ᵀ x."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any) -> Any:
+    """Overwrite x by L⁻¹ x, or by L⁻ᵀ x; the ``count`` right-hand sides are adjacent for every row."""
+    scratch = np.empty(SCRATCH)
     b = tree.block
-    count = x.shape[0]
-    m_ = tree.start.size - 1
-    for step in range(m_):
-        s = m_ - 1 - step if transposed else step
+    length = b * count
+    supernodes = tree.start.size - 1
+    for step in range(supernodes):
+        s = supernodes - 1 - step if transposed else step
         k, u, m, p = _shape(tree, s)
-        base = tree.start[s] * b
-        for h in range(count):
-            w = h * m
-            for r in range(k):
-                work[w + r] = x[h, base + r]
-            w += k
+        own = tree.start[s] * length
+        if not transposed:
+            for j in range(0, k, COLUMNS):
+                w = min(COLUMNS, k - j)
+                take_reciprocals(L, p, m, j, w, scratch)
+                solve_columns(at(x, own), count, ZERO, count, at(L, p), m, ZERO, j, w, at(scratch, 0))
+            multiply(
+                at(x, own), count, count, at(L, p + k), m, u, k, at(work, 0), count, 1.0, ZERO, ZERO, at(scratch, 0)
+            )  # fmt: skip
+            w = 0
             for e in range(tree.pointer[s], tree.pointer[s + 1]):
-                i = tree.rows[e] * b
-                for y in range(b):
-                    work[w + y] = x[h, i + y]
-                w += b
-        if transposed:
-            if u > 0:
-                _gemm(blas, TRANSPOSED, k, count, u, -1.0, L, p + k, m, work, k, m, 1.0, work, 0, m)
-            _trsm(blas, LEFT, TRANSPOSED, k, count, L, p, m, work, 0, m)
+                i = tree.rows[e] * length
+                for y in range(length):
+                    x[i + y] -= work[w + y]
+                w += length
         else:
-            _trsm(blas, LEFT, PLAIN, k, count, L, p, m, work, 0, m)
-            if u > 0:
-                _gemm(blas, PLAIN, u, count, k, -1.0, L, p + k, m, work, 0, m, 1.0, work, k, m)
-        for h in range(count):
-            w = h * m
-            for r in range(k):
-                x[h, base + r] = work[w + r]
-            if not transposed:
-                w += k
-                for e in range(tree.pointer[s], tree.pointer[s + 1]):
-                    i = tree.rows[e] * b
-                    for y in range(b):
-                        x[h, i + y] = work[w + y]
-                    w += b
+            for y in range(k * count):
+                work[y] = x[own + y]
+            w = k * count
+            for e in range(tree.pointer[s], tree.pointer[s + 1]):
+                i = tree.rows[e] * length
+                for y in range(length):
+                    work[w + y] = x[i + y]
+                w += length
+            solve_back(work, count, L, p, m, k, scratch)
+            for y in range(k * count):
+                x[own + y] = work[y]
 
 
-@njit
-def _inverse_front(
-    blas: Any, L: Any, p: Any, m: Any, k: Any, stack: Any, q: Any, u: Any, Z: Any, K: Any, info: Any
-) -> Any:
-    """Panel [Z11; Z21] of the inverse, from L and from Z22 (lower triangle on the stack)."""
-    for c in range(k):
-        for r in range(c, k):
-            Z[c * m + r] = L[p + c * m + r]
-        for r in range(u):
-            K[c * u + r] = L[p + c * m + k + r]
-    _potri(blas, k, Z, 0, m, info)
-    if u > 0:
-        _trsm(blas, RIGHT, PLAIN, u, k, L, p, m, K, 0, u)
-        _symm(blas, u, k, -1.0, stack, q, u, K, 0, u, Z, k, m)
-        # Z11 = (L11 L11ᵀ)⁻¹ + Kᵀ Z22 K; both triangles are formed, only the lower is read
-        _gemm(blas, TRANSPOSED, k, k, u, -1.0, K, 0, u, Z, k, m, 1.0, Z, 0, m)
+@njit(cache=True, nogil=True, error_model="numpy")
+def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diagonal: Any, off: Any) -> Any:
+    """Blocks of A⁻¹ on the pattern of A, from the root down.
 
-
-@njit(cache=True, nogil=True)
-def selected_inverse(blas: Any, tree: Any, L: Any, stack: Any, Z: Any, K: Any, diagonal: Any, off: Any) -> Any:
-    """Blocks of A⁻¹ on the pattern of A, from the root down."""
-    info = np.zeros(1, np.int32)
+    At its turn each supernode finds Z22, full, in the place of its update matrix. Z is the k × m matrix [Z11, Z12],
+    N = L11⁻ᵀ, K = N L21ᵀ (the transpose of K in the module's formula).
+    """
+    scratch = np.empty(SCRATCH)
     b = tree.block
     for s in range(tree.start.size - 2, -1, -1):
         k, u, m, p = _shape(tree, s)
-        columns = tree.start[s + 1] - tree.start[s]
         q = tree.update[s]
-        _inverse_front(blas, L, p, m, k, stack, q, u, Z, K, info)
-        for j in range(columns):
+        inverse_of_pivots(L, p, m, k, N, Z, scratch)
+        if u > 0:
+            n, t, z11, z12, z22 = at(N, 0), at(K, 0), at(Z, 0), at(Z, k * k), at(stack, q)
+            multiply(n, k, k, at(L, p + k), m, u, k, t, k, 1.0, ZERO, ZERO, at(scratch, 0))
+            multiply(t, k, k, z22, u, u, u, z12, k, -1.0, ZERO, ZERO, at(scratch, 0))
+            multiply(t, k, k, z12, k, k, u, z11, k, -1.0, ONE, ZERO, at(scratch, 0))
+        for j in range(tree.start[s + 1] - tree.start[s]):
             v = tree.order[tree.start[s] + j]
-            o = j * b * (m + 1)
+            o = j * b * (k + 1)
             for y in range(b):
                 for x in range(y, b):
-                    diagonal[v, x, y] = Z[o + y * m + x]
-                    diagonal[v, y, x] = Z[o + y * m + x]
+                    diagonal[v, x, y] = Z[o + y * k + x]
+                    diagonal[v, y, x] = Z[o + y * k + x]
         for e in range(tree.entry_pointer[s], tree.entry_pointer[s + 1]):
             v = tree.entry[e]
-            o = tree.entry_place[e] - p
+            place = tree.entry_place[e] - p
+            o = (place % m) * k + place // m
             for y in range(b):
                 for x in range(b):
                     if tree.entry_flip[e]:
-                        off[v, y, x] = Z[o + y * m + x]
+                        off[v, y, x] = Z[o + x * k + y]
                     else:
-                        off[v, x, y] = Z[o + y * m + x]
+                        off[v, x, y] = Z[o + x * k + y]
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
-            _restrict(tree, tree.child[e], columns, m, Z, q, u, stack)
+            _restrict(tree, tree.child[e], k, Z, q, u, stack)
 
 
-@njit
-def _restrict(tree: Any, c: Any, columns: Any, m: Any, Z: Any, q: Any, u: Any, stack: Any) -> Any:
-    """Copy the part of the parent's inverse (panel Z and Z22 at q) that child c needs to the child's place."""
+@njit(error_model="numpy")
+def _restrict(tree: Any, c: Any, k: Any, Z: Any, q: Any, u: Any, stack: Any) -> Any:
+    """Copy the part of the parent's inverse (panel Z and Z22 at q) that child c needs to the child's place, full."""
     b = tree.block
     begin, end = tree.pointer[c], tree.pointer[c + 1]
     n = (end - begin) * b
+    own = begin  # rows of the child before this one are pivots of the parent
+    while own < end and tree.relative[own] * b < k:
+        own += 1
+    base = tree.update[c]
     for j in range(begin, end):
-        place = tree.relative[j]
         for y in range(b):
-            to = tree.update[c] + ((j - begin) * b + y) * n - begin * b
-            if place < columns:
-                of = (place * b + y) * m
-                for i in range(j, end):
+            place = tree.relative[j] * b + y
+            to = base + ((j - begin) * b + y) * n
+            for i in range(begin, own):
+                of = place * k + tree.relative[i] * b
+                for x in range(b):
+                    stack[to + x] = Z[of + x]
+                to += b
+            if j >= own:
+                for i in range(own, end):
+                    of = q + (place - k) * u + tree.relative[i] * b - k
                     for x in range(b):
-                        stack[to + i * b + x] = Z[of + tree.relative[i] * b + x]
-            else:
-                of = q + ((place - columns) * b + y) * u - columns * b
-                for i in range(j, end):
-                    for x in range(b):
-                        stack[to + i * b + x] = stack[of + tree.relative[i] * b + x]
+                        stack[to + x] = stack[of + x]
+                    to += b
+    split = (own - begin) * b
+    for j in range(split):
+        for i in range(split, n):
+            stack[base + i + j * n] = stack[base + j + i * n]

@@ -44,7 +44,7 @@ from scipy.sparse.linalg import splu
 
 from ..errors import GraphError, OptionError, TemposeError
 from . import _numeric, _symbolic
-from ._blas import addresses
+from ._dense import PADDING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -169,11 +169,10 @@ class Symbolic:
         b = self.block
         diag = _checked("diag", diag, (self.n, b, b))
         off = _checked("off", off, (len(self.pairs), b, b))
-        values = np.empty(self.nonzeros)
-        stack = np.empty(self._stack_size)
-        broken = _numeric.factor(
-            addresses(), self._tree, 0, len(self._tree.start) - 1, diag, off, float(shift), values, stack
-        )
+        values = np.empty(self.nonzeros + PADDING)
+        stack = np.empty(self._stack_size + PADDING)
+        supernodes = len(self._tree.start) - 1
+        broken = _numeric.factor(self._tree, 0, supernodes, diag, off, float(shift), values, stack)
         if broken >= 0:
             raise NotPositiveDefiniteError(int(self.order[broken]))
         return Factor(self, values)
@@ -230,10 +229,9 @@ class Factor:
         b = symbolic.block
         diag = np.empty((symbolic.n, b, b))
         off = np.empty((len(symbolic.pairs), b, b))
-        stack = np.empty(symbolic._stack_size)
-        panel = np.empty(symbolic._largest_panel)
-        work = np.empty(symbolic._largest_panel)
-        _numeric.selected_inverse(addresses(), symbolic._tree, self._values, stack, panel, work, diag, off)
+        stack = np.empty(symbolic._stack_size + PADDING)
+        Z, N, K = (np.empty(symbolic._largest_panel + PADDING) for _ in range(3))
+        _numeric.selected_inverse(symbolic._tree, self._values, stack, Z, N, K, diag, off)
         off[symbolic._loops] = diag[symbolic.pairs[symbolic._loops, 0]]
         return diag, off
 
@@ -262,16 +260,20 @@ class Factor:
             raise OptionError(f"the right-hand side has shape {given.shape}, expected ({n * b},) or ({n * b}, k)")
         count = 1 if given.ndim == 1 else given.shape[1]
         blocks = given.reshape(n, b, count)
-        x = np.empty((count, n * b))  # one right-hand side per row
-        x.reshape(count, n, b)[:] = (blocks[order] if forward else blocks).transpose(2, 0, 1)
+        flat = np.empty(n * b * count + PADDING)
+        x = flat[: n * b * count].reshape(n, b, count)
+        x[:] = blocks[order] if forward else blocks
         for wanted, transposed in ((forward, False), (backward, True)):
             if wanted and count == 1:
-                _numeric.solve_one(symbolic._tree, self._values, x[0], transposed, np.empty(symbolic._tallest))
+                work = np.empty(symbolic._tallest)
+                _numeric.solve_one(symbolic._tree, self._values, flat, transposed, work)
             elif wanted and count > 1:
-                work = np.empty(symbolic._tallest * count)
-                _numeric.solve_many(addresses(), symbolic._tree, self._values, x, transposed, work)
-        result = np.empty((n, b, count))
-        result[order if backward else slice(None)] = x.reshape(count, n, b).transpose(1, 2, 0)
+                work = np.empty(symbolic._tallest * count + PADDING)
+                _numeric.solve_many(symbolic._tree, self._values, flat, count, transposed, work)
+        if not backward:
+            return x.reshape(given.shape)
+        result = np.empty_like(x)
+        result[order] = x
         return result.reshape(given.shape)
 
     def __repr__(self) -> str:
