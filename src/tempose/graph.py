@@ -95,7 +95,9 @@ class PoseGraph:
         put("concentration", _as_precision(self.concentration, m, (3,), "concentration"))
         put("precision", _as_precision(self.precision, m, (), "precision"))
         self._check_edges()
-        put("j_from_i_wxyz", quat.normalize(self.j_from_i_wxyz) if m else self.j_from_i_wxyz)
+        length = np.linalg.norm(self.j_from_i_wxyz, axis=1, keepdims=True)
+        # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
+        put("j_from_i_wxyz", np.where(np.abs(length - 1.0) <= 1e-15, self.j_from_i_wxyz, self.j_from_i_wxyz / length))
         if self.initial is not None:
             put("initial", self.initial.select(self.node_ids))
         for f in fields(self):

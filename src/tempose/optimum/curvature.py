@@ -74,6 +74,25 @@ class Curvature:
             off[incoming[:, None, None], np.arange(6)[None, :, None], np.flatnonzero(c)[None, None, :]] = 0.0
         return diagonal, off
 
+    def gauge_motions(self, poses: Poses) -> Array:
+        """Directions (6n, k) in which U does not change: turns and shifts of whole components, to first order."""
+        graph = self.posterior.graph
+        columns = []
+        for row in self.rotation_anchor:
+            members = graph.component == graph.component[row]
+            for axis in np.eye(3):
+                x = np.zeros((graph.n_nodes, 6))
+                x[members, :3] = axis
+                x[members, 3:] = np.cross(axis, poses.position[members])
+                columns.append(x.reshape(-1))
+        for row in self.position_anchor:
+            members = graph.position_component == graph.position_component[row]
+            for axis in range(3):
+                x = np.zeros((graph.n_nodes, 6))
+                x[members, 3 + axis] = 1.0
+                columns.append(x.reshape(-1))
+        return np.stack(columns, axis=1) if columns else np.zeros((6 * graph.n_nodes, 0))
+
     def factor(self, wxyz: Array, position: Array, *, exact: bool = True, damping: float = 0.0) -> Factor:
         """Cholesky factor with the gauge held; ``damping`` adds that share of the Gauss–Newton diagonal."""
         diagonal, off = self.hold(*self.blocks(wxyz, position, exact=exact))

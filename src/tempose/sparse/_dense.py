@@ -224,6 +224,35 @@ def _copy_strip(rows: int) -> Any:
     return _function(f"copy{rows}", [types.int64] * 5, emit_body)
 
 
+def _move(add: bool) -> Any:
+    """Make C ← A, or C ← C + A, for matrices of rows × columns: short columns, so 4, 2 and 1 elements at a time."""
+
+    def emit_body(builder: Any, a: Any, a_stride: Any, c: Any, c_stride: Any, rows: Any, columns: Any) -> None:
+        tools: Any = cgutils
+        wide = _Emitter(builder, 4)
+        fours = builder.sdiv(rows, wide.constant(4))
+        with tools.for_range(builder, columns) as outer:
+            source = builder.add(a, wide.bytes(builder.mul(outer.index, a_stride)))
+            target = builder.add(c, wide.bytes(builder.mul(outer.index, c_stride)))
+
+            def step(emit: _Emitter, row: Any) -> None:
+                of, to = builder.add(source, emit.bytes(row)), builder.add(target, emit.bytes(row))
+                value = emit.load(of)
+                if add:
+                    value = [builder.fadd(x, y) for x, y in zip(emit.load(to), value, strict=True)]
+                emit.store(value, to)
+
+            with tools.for_range(builder, fours) as inner:
+                step(wide, builder.mul(inner.index, wide.constant(4)))
+            for size in (2, 1):
+                left = builder.and_(rows, wide.constant(size))
+                with builder.if_then(builder.icmp_signed("!=", left, wide.constant(0))):
+                    step(_Emitter(builder, size), builder.and_(rows, wide.constant(-2 * size)))
+
+    return _function("add" if add else "copy", [types.int64] * 6, emit_body)
+
+
+add_to, copy_to = _move(True), _move(False)
 _product8, _product4, _product2, _product1 = (_product_tile(rows) for rows in (8, 4, 2, 1))
 _solve8, _solve4, _solve2, _solve1 = (_solve_tile(rows) for rows in (8, 4, 2, 1))
 _copy8, _copy4, _copy2 = (_copy_strip(rows) for rows in (8, 4, 2))
@@ -261,7 +290,7 @@ def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: A
 
     With ``lower``, tiles entirely above the diagonal are left out; other elements above it may be overwritten.
     """
-    if rows * depth <= 16384:
+    if max(rows, columns) * depth <= 16384:
         for j in range(0, columns, COLUMNS):
             w = min(COLUMNS, columns - j)
             for i in range(j * lower, rows, ROWS):

@@ -17,7 +17,9 @@ from ._dense import (
     ONE,
     SCRATCH,
     ZERO,
+    add_to,
     at,
+    copy_to,
     factor_front,
     inverse_of_pivots,
     multiply,
@@ -33,6 +35,7 @@ class Tree(NamedTuple):
     """The assembly tree as flat arrays; blocks are counted in nodes, offsets in scalars."""
 
     block: int
+    tallest: int  # blocks in the tallest front
     order: Array  # column j is node order[j]
     start: Array  # columns start[s] … start[s + 1] - 1 belong to supernode s
     pointer: Array  # rows[pointer[s] : pointer[s + 1]]: its rows below the columns
@@ -60,8 +63,9 @@ def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any
     """Write the blocks of A (+ shift · I) into the panel of s; of diagonal blocks the lower triangle."""
     b = tree.block
     k, _, m, p = _shape(tree, s)
-    for e in range(p, p + m * k):
-        L[e] = 0.0
+    for j in range(k):
+        for i in range(p + j * m + j // b * b, p + (j + 1) * m):
+            L[i] = 0.0
     for j in range(tree.start[s], tree.start[s + 1]):
         v = tree.order[j]
         q = p + (j - tree.start[s]) * b * (m + 1)
@@ -83,41 +87,53 @@ def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any
 
 
 @njit(error_model="numpy")
-def _extend_add(
-    target: Any, offset: Any, stride: Any, shift: Any, stop: Any,
-    relative: Any, begin: Any, end: Any, j: Any, stack: Any, source: Any, b: Any,
-) -> Any:  # fmt: skip
-    """Add block columns ``j``, … of a child's update matrix to the parent, while their place is below ``stop``.
+def _runs(relative: Any, begin: Any, end: Any, split: Any, run: Any) -> Any:
+    """Cut the rows of a child into runs that stay adjacent in the parent, and on one side of row ``split``.
 
-    Rows (and columns) of the child go to ``relative - shift`` of the target. Returns the first column left out.
+    Run r is rows ``run[r]`` … ``run[r + 1] - 1`` (in blocks, from ``begin``). Returns the number of runs, and of
+    those before ``split``.
     """
-    u = (end - begin) * b
-    while j < end and relative[j] < stop:
-        for y in range(b):
-            to = offset + ((relative[j] - shift) * b + y) * stride - shift * b
-            of = source + ((j - begin) * b + y) * u - begin * b
-            skip = y
-            i = j
-            while i < end:
-                # consecutive rows stay consecutive in the parent: add them in one run
-                run = i + 1
-                while run < end and relative[run] == relative[run - 1] + 1:
-                    run += 1
-                t = to + relative[i] * b
-                o = of + i * b
-                for x in range(skip, (run - i) * b):
-                    target[t + x] += stack[o + x]
-                skip = 0
-                i = run
-        j += 1
-    return j
+    count = 0
+    before = 0
+    for e in range(begin, end):
+        if e == begin or relative[e] != relative[e - 1] + 1 or relative[e] == split:
+            run[count] = e - begin
+            if relative[e] < split:
+                before = count + 1
+            count += 1
+    run[count] = end - begin
+    return count, before
+
+
+@njit(error_model="numpy")
+def _extend_add(
+    target: Any, stride: Any, shift: Any, first: Any, last: Any, runs: Any, run: Any,
+    relative: Any, source: Any, u: Any, b: Any,
+) -> Any:  # fmt: skip
+    """Add the columns of runs ``first`` … ``last - 1`` of a child's update matrix to the parent.
+
+    ``relative`` are the child's rows in the parent's front; rows and columns of the target begin at ``shift``. The
+    lower triangle is meant; blocks on the diagonal are added whole.
+    """
+    for r in range(first, last):
+        column = relative[run[r]] - shift
+        for j in range(run[r], run[r + 1]):
+            # within its own run a column begins at its diagonal block
+            to = target + 8 * b * (column * stride + column)
+            of = source + 8 * b * (j * u + j)
+            add_to(of, u, to, stride, (run[r + 1] - j) * b, b)
+            for e in range(r + 1, runs):
+                to = target + 8 * b * (column * stride + relative[run[e]] - shift)
+                of = source + 8 * b * (j * u + run[e])
+                add_to(of, u, to, stride, (run[e + 1] - run[e]) * b, b)
+            column += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any, L: Any, stack: Any) -> Any:
     """Factor the supernodes ``first`` … ``last - 1``; return the column that broke, or -1."""
     scratch = np.empty(SCRATCH)
-    progress = tree.pointer[:-1].copy()
+    run = np.empty(tree.tallest + 1, np.int64)
     b = tree.block
     for s in range(first, last):
         k, u, m, p = _shape(tree, s)
@@ -126,19 +142,23 @@ def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
             c = tree.child[e]
             begin, end = tree.pointer[c], tree.pointer[c + 1]
-            progress[c] = _extend_add(
-                L, p, m, ZERO, columns, tree.relative, begin, end, begin, stack, tree.update[c], b
-            )
-        q = tree.update[s]
-        good = factor_front(L, p, m, k, at(stack, q), scratch)
+            runs, before = _runs(tree.relative, begin, end, columns, run)
+            _extend_add(
+                at(L, p), m, ZERO, ZERO, before, runs, run, tree.relative[begin:end], at(stack, tree.update[c]),
+                (end - begin) * b, b,
+            )  # fmt: skip
+        q = at(stack, tree.update[s])
+        good = factor_front(L, p, m, k, q, scratch)
         if good < k:
             return tree.start[s] + good // b
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
             c = tree.child[e]
             begin, end = tree.pointer[c], tree.pointer[c + 1]
+            runs, before = _runs(tree.relative, begin, end, columns, run)
             _extend_add(
-                stack, q, u, columns, columns + u, tree.relative, begin, end, progress[c], stack, tree.update[c], b
-            )
+                q, u, columns, before, runs, runs, run, tree.relative[begin:end], at(stack, tree.update[c]),
+                (end - begin) * b, b,
+            )  # fmt: skip
     return -1
 
 
@@ -248,6 +268,7 @@ def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diag
     N = L11⁻ᵀ, K = N L21ᵀ (the transpose of K in the module's formula).
     """
     scratch = np.empty(SCRATCH)
+    run = np.empty(tree.tallest + 1, np.int64)
     b = tree.block
     for s in range(tree.start.size - 2, -1, -1):
         k, u, m, p = _shape(tree, s)
@@ -276,35 +297,31 @@ def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diag
                     else:
                         off[v, x, y] = Z[o + x * k + y]
         for e in range(tree.child_pointer[s], tree.child_pointer[s + 1]):
-            _restrict(tree, tree.child[e], k, Z, q, u, stack)
+            _restrict(tree, tree.child[e], k, Z, q, u, stack, run)
 
 
 @njit(error_model="numpy")
-def _restrict(tree: Any, c: Any, k: Any, Z: Any, q: Any, u: Any, stack: Any) -> Any:
+def _restrict(tree: Any, c: Any, k: Any, Z: Any, q: Any, u: Any, stack: Any, run: Any) -> Any:
     """Copy the part of the parent's inverse (panel Z and Z22 at q) that child c needs to the child's place, full."""
     b = tree.block
     begin, end = tree.pointer[c], tree.pointer[c + 1]
     n = (end - begin) * b
-    own = begin  # rows of the child before this one are pivots of the parent
-    while own < end and tree.relative[own] * b < k:
-        own += 1
     base = tree.update[c]
-    for j in range(begin, end):
-        for y in range(b):
-            place = tree.relative[j] * b + y
-            to = base + ((j - begin) * b + y) * n
-            for i in range(begin, own):
-                of = place * k + tree.relative[i] * b
-                for x in range(b):
-                    stack[to + x] = Z[of + x]
-                to += b
-            if j >= own:
-                for i in range(own, end):
-                    of = q + (place - k) * u + tree.relative[i] * b - k
-                    for x in range(b):
-                        stack[to + x] = stack[of + x]
-                    to += b
-    split = (own - begin) * b
-    for j in range(split):
-        for i in range(split, n):
-            stack[base + i + j * n] = stack[base + j + i * n]
+    runs, before = _runs(tree.relative, begin, end, k // b, run)
+    split = run[before] * b
+    for r in range(runs):
+        width = (run[r + 1] - run[r]) * b
+        column = tree.relative[begin + run[r]] * b
+        to = at(stack, base + run[r] * b * n)
+        for e in range(before if r < before else runs):
+            row = tree.relative[begin + run[e]] * b
+            height = (run[e + 1] - run[e]) * b
+            if e < before:
+                copy_to(at(Z, column * k + row), k, to + 8 * run[e] * b, n, height, width)
+            else:
+                copy_to(at(stack, q + (column - k) * u + row - k), u, to + 8 * run[e] * b, n, height, width)
+    # the block between the child's rows that are pivots of the parent and the others, by symmetry
+    for first in range(split, n, 8):
+        for j in range(split):
+            for i in range(first, min(first + 8, n)):
+                stack[base + i + j * n] = stack[base + j + i * n]

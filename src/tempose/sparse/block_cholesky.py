@@ -131,6 +131,7 @@ class Symbolic:
         self.flops = float((k**3 / 3 + k * k * u + k * u * u).sum())
         self._tree = _numeric.Tree(
             block=block,
+            tallest=int((columns + below).max(initial=0)) // block,
             order=order,
             start=start,
             pointer=pointer,
@@ -145,7 +146,6 @@ class Symbolic:
             entry_place=position[by_owner],
             entry_flip=(ends[:, 0] < ends[:, 1])[by_owner],
         )
-        self._tallest = int((columns + below).max(initial=0))
         self._largest_panel = int(np.diff(panel).max(initial=0))
 
     def factor(self, diag: ArrayLike, off: ArrayLike, *, shift: float = 0.0) -> Factor:
@@ -265,10 +265,10 @@ class Factor:
         x[:] = blocks[order] if forward else blocks
         for wanted, transposed in ((forward, False), (backward, True)):
             if wanted and count == 1:
-                work = np.empty(symbolic._tallest)
+                work = np.empty(symbolic._tree.tallest * b)
                 _numeric.solve_one(symbolic._tree, self._values, flat, transposed, work)
             elif wanted and count > 1:
-                work = np.empty(symbolic._tallest * count + PADDING)
+                work = np.empty(symbolic._tree.tallest * b * count + PADDING)
                 _numeric.solve_many(symbolic._tree, self._values, flat, count, transposed, work)
         if not backward:
             return x.reshape(given.shape)

@@ -1,0 +1,195 @@
+"""Draws on disk: appended as they are made, safe against being killed at any instant, read back memory-mapped.
+
+A directory holds one ``draws.json`` (what the run is), and per chain
+
+* ``chain-00.f64``: the draws, 7 float64 per node (world_from_node ``wxyz``, then position), nothing else;
+* ``chain-00.energy.f64``: U of each draw;
+* ``chain-00.state.npz``: the last checkpoint, replaced atomically *after* the draws it counts are on disk.
+
+What lies beyond the checkpoint is cut off on resume and drawn again, to the same bits, because the random numbers of a
+step are a function of the seed and the step's number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.errors import DrawsError
+from tempose.inference.chain import ChainState
+from tempose.poses import NodeId
+
+Array = NDArray[np.float64]
+FORMAT = 1
+_BYTES = 8
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that a reader, or a crash, sees the old or the new content and nothing between."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(temporary, path)
+
+
+class DrawWriter:
+    """Appends the draws of one chain."""
+
+    def __init__(self, directory: Path, chain: int, n_nodes: int) -> None:
+        self.n_nodes = n_nodes
+        self.chain = chain
+        stem = directory / f"chain-{chain:02d}"
+        self._draws_path, self._energy_path = stem.with_suffix(".f64"), stem.with_suffix(".energy.f64")
+        self._state_path = stem.with_suffix(".state.npz")
+        self.n_draws = 0
+        self._draws: IO[bytes] | None = None
+        self._energy: IO[bytes] | None = None
+
+    def open(self) -> ChainState | None:
+        """Open for appending; return the state to continue from, or ``None`` for a new chain."""
+        state = None
+        if self._state_path.exists():
+            try:
+                with np.load(self._state_path) as saved:
+                    self.n_draws = int(saved["n_draws"])
+                    state = ChainState(saved["wxyz"], saved["position"], saved["velocity"], int(saved["step"]))
+            except (OSError, ValueError, KeyError) as error:
+                raise DrawsError(f"{self._state_path}: not a checkpoint of tempose ({error}); remove the directory to start anew") from None
+        for path, size in ((self._draws_path, self.n_nodes * 7), (self._energy_path, 1)):
+            with open(path, "ab") as handle:
+                wanted = self.n_draws * size * _BYTES
+                if handle.tell() < wanted:
+                    raise DrawsError(f"{path}: shorter than its checkpoint says; remove the directory to start anew")
+                handle.truncate(wanted)
+        self._draws, self._energy = open(self._draws_path, "ab"), open(self._energy_path, "ab")  # noqa: SIM115
+        return state
+
+    def append(self, wxyz: Array, position: Array, energy: float) -> None:
+        """Add one draw."""
+        assert self._draws is not None and self._energy is not None
+        self._draws.write(np.concatenate([wxyz, position], axis=1).astype("<f8").tobytes())
+        self._energy.write(np.array(energy, dtype="<f8").tobytes())
+        self.n_draws += 1
+
+    def checkpoint(self, state: ChainState) -> None:
+        """Make all draws so far durable, then the state that follows them."""
+        import io
+
+        assert self._draws is not None and self._energy is not None
+        for handle in (self._draws, self._energy):
+            handle.flush()
+            os.fsync(handle.fileno())
+        buffer = io.BytesIO()
+        np.savez(
+            buffer, n_draws=self.n_draws, step=state.step,
+            wxyz=state.wxyz, position=state.position, velocity=state.velocity,
+        )  # fmt: skip
+        write_atomically(self._state_path, buffer.getvalue())
+
+    def close(self) -> None:
+        """Close the files."""
+        for handle in (self._draws, self._energy):
+            if handle is not None:
+                handle.close()
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Posterior draws of all chains, memory-mapped.
+
+    Attributes
+    ----------
+    ids
+        Node names, in the order of the arrays.
+    beta
+        Inverse temperature the draws come from.
+    arrays
+        Per chain a read-only array (draws, n, 7): world_from_node ``wxyz`` and position. Chains may differ in length
+        if a run was stopped.
+    energies
+        Per chain U of each draw (draws,).
+    """
+
+    ids: tuple[NodeId, ...]
+    beta: float
+    arrays: tuple[Array, ...]
+    energies: tuple[Array, ...]
+    directory: Path | None = None
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return len(self.arrays)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws in all chains together."""
+        return sum(len(a) for a in self.arrays)
+
+    @property
+    def mean_potential(self) -> float:
+        """Average of U over all draws (NaN without draws)."""
+        return float(np.mean(np.concatenate(self.energies))) if self.n_draws else float("nan")
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """Each draw as world_from_node quaternions (n, 4) and positions (n, 3), one at a time."""
+        for array in self.arrays:
+            for row in array:
+                yield np.asarray(row[:, :4]), np.asarray(row[:, 4:])
+
+
+def write_description(directory: Path, description: dict[str, Any]) -> None:
+    """Write or check ``draws.json``: a directory belongs to one run, and only that run may continue it."""
+    path = directory / "draws.json"
+    text = json.dumps({"format": FORMAT, **description}, indent=1, sort_keys=True)
+    if path.exists():
+        try:
+            old = json.loads(path.read_text())
+        except ValueError:
+            raise DrawsError(f"{path}: not a description of draws; remove the directory to start anew") from None
+        new = json.loads(text)
+        different = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) and k != "draws_per_chain")
+        if different:
+            raise DrawsError(
+                f"{directory} holds draws of another run (different: {', '.join(different)}); "
+                "use another directory, or remove it to start anew"
+            )
+    write_atomically(path, text.encode())
+
+
+def read_draws(directory: str | Path) -> Draws:
+    """Open a directory of draws; only what is checkpointed or complete is read."""
+    directory = Path(directory)
+    path = directory / "draws.json"
+    try:
+        description = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise DrawsError(f"{directory}: no draws here (there is no draws.json)") from None
+    except (OSError, ValueError) as error:
+        raise DrawsError(f"{path}: cannot be read ({error})") from None
+    if description.get("format") != FORMAT:
+        raise DrawsError(f"{path}: format {description.get('format')} is not known to this version")
+    n = len(description["ids"])
+    arrays, energies = [], []
+    for chain in range(description["chains"]):
+        energy_path = directory / f"chain-{chain:02d}.energy.f64"
+        draws_path = directory / f"chain-{chain:02d}.f64"
+        if not energy_path.exists() or not draws_path.exists():
+            continue
+        count = min(energy_path.stat().st_size // _BYTES, draws_path.stat().st_size // (_BYTES * 7 * max(n, 1)))
+        energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
+        shape = (count, n, 7)
+        arrays.append(
+            np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape)
+        )
+    ids = tuple(description["ids"])
+    return Draws(ids, float(description["beta"]), tuple(arrays), tuple(energies), directory)
