@@ -173,52 +173,78 @@ def log_diagonal(tree: Any, L: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
+    """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, four columns at a time."""
+    for c in range(0, k - 3, 4):
+        a, b, d, e = p + c * m, p + (c + 1) * m, p + (c + 2) * m, p + (c + 3) * m
+        w0 = w[c] / L[a + c]
+        w1 = (w[c + 1] - w0 * L[a + c + 1]) / L[b + c + 1]
+        w2 = (w[c + 2] - w0 * L[a + c + 2] - w1 * L[b + c + 2]) / L[d + c + 2]
+        w3 = (w[c + 3] - w0 * L[a + c + 3] - w1 * L[b + c + 3] - w2 * L[d + c + 3]) / L[e + c + 3]
+        w[c], w[c + 1], w[c + 2], w[c + 3] = w0, w1, w2, w3
+        for r in range(c + 4, m):
+            w[r] -= w0 * L[a + r] + w1 * L[b + r] + w2 * L[d + r] + w3 * L[e + r]
+    for c in range(k // 4 * 4, k):
+        a = p + c * m
+        w[c] /= L[a + c]
+        for r in range(c + 1, m):
+            w[r] -= w[c] * L[a + r]
+
+
+@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
+    """w1 ← L11⁻ᵀ (w1 - L21ᵀ w2): the same sweep, backwards."""
+    for c in range(k - 1, k // 4 * 4 - 1, -1):
+        a = p + c * m
+        t = 0.0
+        for r in range(c + 1, m):
+            t += L[a + r] * w[r]
+        w[c] = (w[c] - t) / L[a + c]
+    for c in range(k // 4 * 4 - 4, -1, -4):
+        a, b, d, e = p + c * m, p + (c + 1) * m, p + (c + 2) * m, p + (c + 3) * m
+        t0 = t1 = t2 = t3 = 0.0
+        for r in range(c + 4, m):
+            t0 += L[a + r] * w[r]
+            t1 += L[b + r] * w[r]
+            t2 += L[d + r] * w[r]
+            t3 += L[e + r] * w[r]
+        w3 = (w[c + 3] - t3) / L[e + c + 3]
+        w2 = (w[c + 2] - t2 - w3 * L[d + c + 3]) / L[d + c + 2]
+        w1 = (w[c + 1] - t1 - w3 * L[b + c + 3] - w2 * L[b + c + 2]) / L[b + c + 1]
+        w0 = (w[c] - t0 - w3 * L[a + c + 3] - w2 * L[a + c + 2] - w1 * L[a + c + 1]) / L[a + c]
+        w[c], w[c + 1], w[c + 2], w[c + 3] = w0, w1, w2, w3
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
     """Overwrite the vector x by L⁻¹ x, or by L⁻ᵀ x."""
     b = tree.block
-    if not transposed:
-        for s in range(tree.start.size - 1):
-            k, _, m, p = _shape(tree, s)
-            base = tree.start[s] * b
-            for r in range(k):
-                work[r] = x[base + r]
-            for r in range(k, m):
-                work[r] = 0.0
-            for c in range(k):
-                q = p + c * m
-                t = work[c] / L[q + c]
-                work[c] = t
-                for r in range(c + 1, m):
-                    work[r] -= t * L[q + r]
-            for r in range(k):
-                x[base + r] = work[r]
+    supernodes = tree.start.size - 1
+    for step in range(supernodes):
+        s = supernodes - 1 - step if transposed else step
+        k, _, m, p = _shape(tree, s)
+        own = tree.start[s] * b
+        for r in range(k):
+            work[r] = x[own + r]
+        r = k
+        for e in range(tree.pointer[s], tree.pointer[s + 1]):
+            i = tree.rows[e] * b
+            for y in range(b):
+                work[r + y] = x[i + y]
+            r += b
+        if transposed:
+            _backward_front(L, p, m, k, work)
+        else:
+            _forward_front(L, p, m, k, work)
             r = k
             for e in range(tree.pointer[s], tree.pointer[s + 1]):
                 i = tree.rows[e] * b
                 for y in range(b):
-                    x[i + y] += work[r + y]
+                    x[i + y] = work[r + y]
                 r += b
-    else:
-        for s in range(tree.start.size - 2, -1, -1):
-            k, _, m, p = _shape(tree, s)
-            base = tree.start[s] * b
-            for r in range(k):
-                work[r] = x[base + r]
-            r = k
-            for e in range(tree.pointer[s], tree.pointer[s + 1]):
-                i = tree.rows[e] * b
-                for y in range(b):
-                    work[r + y] = x[i + y]
-                r += b
-            for c in range(k - 1, -1, -1):
-                q = p + c * m
-                t = 0.0
-                for r in range(c + 1, m):
-                    t += L[q + r] * work[r]
-                work[c] = (work[c] - t) / L[q + c]
-            for r in range(k):
-                x[base + r] = work[r]
+        for r in range(k):
+            x[own + r] = work[r]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

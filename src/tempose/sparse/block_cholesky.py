@@ -92,6 +92,7 @@ class Symbolic:
         self.n = n
         self.block = block
         self.pairs = pairs
+        self._spare: list[Floats] = []  # memory of a factor that is no longer used
         self._loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
         graph = _adjacency(n, pairs)
         indptr, indices = graph.indptr, graph.indices
@@ -169,11 +170,12 @@ class Symbolic:
         b = self.block
         diag = _checked("diag", diag, (self.n, b, b))
         off = _checked("off", off, (len(self.pairs), b, b))
-        values = np.empty(self.nonzeros + PADDING)
+        values = self._spare.pop() if self._spare else np.empty(self.nonzeros + PADDING)
         stack = np.empty(self._stack_size + PADDING)
         supernodes = len(self._tree.start) - 1
         broken = _numeric.factor(self._tree, 0, supernodes, diag, off, float(shift), values, stack)
         if broken >= 0:
+            self._spare.append(values)
             raise NotPositiveDefiniteError(int(self.order[broken]))
         return Factor(self, values)
 
@@ -195,6 +197,11 @@ class Factor:
     def __init__(self, symbolic: Symbolic, values: Floats) -> None:
         self.symbolic = symbolic
         self._values = values
+
+    def __del__(self) -> None:
+        # the next factorisation takes over the memory: fresh pages would cost as much as a light factorisation
+        if not self.symbolic._spare:
+            self.symbolic._spare.append(self._values)
 
     def solve(self, rhs: ArrayLike) -> Floats:
         """Return A⁻¹ rhs."""
