@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose import streams
-from tempose.geometry import quaternion as quat
 from tempose.inference.chain import Dynamics, GeodesicChain
 from tempose.inference.draws import Draws, DrawWriter, read_draws, write_description
 from tempose.inference.optimise import Hook, Watch
+from tempose.optimum.covariance import Laplace
 from tempose.poses import Poses
 from tempose.posterior import Posterior
-from tempose.sparse import Factor
 
 Array = NDArray[np.float64]
 
@@ -46,7 +45,7 @@ def sample(
     directory: Path,
     *,
     inverse_mass: Array | None = None,
-    laplace: Factor | None = None,
+    laplace: Laplace | None = None,
     description: dict[str, object] | None = None,
     on_draw: Callable[[int], None] | None = None,
     hook: Hook | None = None,
@@ -86,7 +85,9 @@ def sample(
         state = writer.open()
         key = streams.key(plan.seed, "chain", number)
         if state is None:
-            start = spread(center, laplace, plan.dynamics.beta, streams.generator(plan.seed, "start", number))
+            start = center
+            if laplace is not None:
+                start = laplace.spread(streams.generator(plan.seed, "start", number))
             chain = GeodesicChain(posterior, start, key, inverse_mass)
             chain.thermalise(plan.dynamics.beta)
             writer.checkpoint(chain.state)
@@ -126,15 +127,3 @@ def sample(
             for future in futures:
                 future.result()
     return read_draws(directory)
-
-
-def spread(center: Poses, laplace: Factor | None, beta: float, rng: np.random.Generator) -> Poses:
-    """A draw from the Gaussian approximation around ``center``, shrunk where it would turn a node by over a radian."""
-    if laplace is None:
-        return center
-    x = laplace.solve_Lt(rng.standard_normal(6 * len(center))).reshape(-1, 6) / np.sqrt(beta)
-    turn = np.linalg.norm(x[:, :3], axis=1).max(initial=0.0)
-    x *= min(1.0, 1.0 / max(turn, 1e-300))
-    return Poses(
-        center.ids, quat.normalize(quat.multiply(quat.exp(x[:, :3]), center.wxyz)), center.position + x[:, 3:]
-    )

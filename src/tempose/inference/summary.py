@@ -11,89 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.errors import GraphError, OptionError
+from tempose.errors import OptionError
+from tempose.gauge import Gauge, find_id, position_determined
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
 from tempose.inference.draws import Draws
 from tempose.poses import NodeId, Poses
 
 Array = NDArray[np.float64]
-
-FRAME = "world frame, world_from_node: R = Exp(omega) R_mean, p = p_mean + delta"
-ORDER = "rotation (rad) then position"
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """The frame in which absolute poses are compared.
-
-    ``anchor``: the first fixed (else first) node of every component is held; ``node:ID``: that node is held in its
-    component; ``centroid``: the mean rotation and the mean position of every component are held.
-    """
-
-    graph: PoseGraph
-    kind: str = "anchor"
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("anchor", "centroid") and not self.kind.startswith("node:"):
-            raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid or node:ID")
-        self.anchors  # noqa: B018  (a wrong node id is found now, not after a long run)
-
-    @property
-    def anchors(self) -> NDArray[np.int64]:
-        """Held row of each component (meaningless for ``centroid``)."""
-        rows = self.graph.anchors.copy()
-        if self.kind.startswith("node:"):
-            name = self.kind[5:]
-            known = self.graph.index
-            as_number = int(name) if name.lstrip("-").isdigit() else None
-            if as_number is not None and as_number in known:
-                row = known[as_number]
-            elif name in known:
-                row = known[name]
-            else:
-                raise GraphError(f"the gauge node {name} is not in this graph of {self.graph.n_nodes} nodes")
-            rows[self.graph.component[row]] = row
-        return rows
-
-    def position_anchors(self) -> NDArray[np.int64]:
-        """Held row of each part of the graph whose positions hang together."""
-        part = self.graph.position_component
-        preferred = set(self.anchors.tolist())
-        rows = []
-        for c in range(int(part.max()) + 1 if len(part) else 0):
-            members = np.flatnonzero(part == c)
-            rows.append(next((int(k) for k in members if int(k) in preferred), int(members[0])))
-        return np.array(rows, dtype=np.int64)
-
-    def __str__(self) -> str:
-        if self.kind == "centroid":
-            return "mean rotation and mean position of each component held"
-        names = [repr(self.graph.node_ids[k]) for k in self.anchors[:3]]
-        more = f" and {len(self.anchors) - 3} more" if len(self.anchors) > 3 else ""
-        return f"relative to node {', '.join(names)}{more}, which is held fixed"
-
-    def align(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
-        """Move a draw so that it agrees with the reference in this gauge, component by component."""
-        comp, part = self.graph.component, self.graph.position_component
-        back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
-        if self.kind == "centroid":
-            turn = np.stack([quat.mean(back[comp == c]) for c in range(self.graph.n_components)])
-        else:
-            turn = back[self.anchors]
-        wxyz = quat.multiply(turn[comp], wxyz)
-        position = quat.rotate(turn[comp], position)
-        if self.kind == "centroid":
-            count = np.bincount(part)
-            offset = np.stack(
-                [np.bincount(part, (reference.position - position)[:, k]) / count for k in range(3)], axis=1
-            )
-        else:
-            held = self.position_anchors()
-            offset = reference.position[held] - position[held]
-        return wxyz, position + offset[part]
-
 
 @dataclass(frozen=True)
 class NodeSummary:
@@ -104,7 +29,7 @@ class NodeSummary:
     mean
         Mean poses.
     covariance
-        (n, 6, 6), order :data:`ORDER`, frame :data:`FRAME`.
+        (n, 6, 6), order and frame as in :mod:`tempose.gauge`.
     sigma_rot_deg, sigma_pos
         Standard deviation per axis (root mean square over the three axes), degrees and length units (n,).
     entropy
@@ -113,8 +38,10 @@ class NodeSummary:
         Whether a node's position is tied to its gauge by translations at all (n,).
     gauge
         In words.
+    source
+        ``draws``, or ``laplace`` for the Gaussian approximation at the optimum.
     n_draws
-        Draws behind the summary.
+        Draws behind the summary (0 for ``laplace``).
     """
 
     mean: Poses
@@ -124,6 +51,7 @@ class NodeSummary:
     entropy: Array
     determined: NDArray[np.bool_]
     gauge: str
+    source: str
     n_draws: int
 
 
@@ -150,10 +78,10 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
         x = tangent(*gauge.align(wxyz, position, reference), mean)
         scatter += x[:, :, None] * x[:, None, :]
     covariance = scatter / (draws.n_draws - 1)
-    return node_summary(mean, covariance, gauge, draws.n_draws)
+    return node_summary(mean, covariance, gauge, "draws", draws.n_draws)
 
 
-def node_summary(mean: Poses, covariance: Array, gauge: Gauge, n_draws: int) -> NodeSummary:
+def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_draws: int = 0) -> NodeSummary:
     """Derive σ and entropy from covariances (n, 6, 6)."""
     rot = np.sqrt(np.trace(covariance[:, :3, :3], axis1=1, axis2=2) / 3.0)
     pos = np.sqrt(np.trace(covariance[:, 3:, 3:], axis1=1, axis2=2) / 3.0)
@@ -161,12 +89,7 @@ def node_summary(mean: Poses, covariance: Array, gauge: Gauge, n_draws: int) -> 
     pos = np.where(determined, pos, np.nan)
     sign, logdet = np.linalg.slogdet(covariance)
     entropy = np.where(sign > 0, 0.5 * (6.0 * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
-    return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, str(gauge), n_draws)
-
-
-def position_determined(graph: PoseGraph) -> NDArray[np.bool_]:
-    """Which nodes (n,) share their position component with the anchor of their component."""
-    return np.asarray(graph.position_component == graph.position_component[graph.anchors][graph.component])
+    return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, str(gauge), source, n_draws)
 
 
 @dataclass(frozen=True)
@@ -181,6 +104,7 @@ class RelativeSummary:
     b: NodeId
     mean: tuple[Array, Array]
     covariance: Array
+    source: str
     n_draws: int
 
     @property
@@ -198,10 +122,7 @@ def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> Re
     """Mean and covariance of ``a_from_b`` over the draws."""
     if draws.n_draws < 2:
         raise OptionError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
-    for name in (a, b):
-        if name not in reference.index:
-            raise GraphError(f"there is no node {name!r}")
-    ra, rb = reference.index[a], reference.index[b]
+    ra, rb = find_id(reference, a), find_id(reference, b)
     rows = np.concatenate([np.asarray(array[:, [ra, rb]]) for array in draws.arrays])
     wxyz, t = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))
     mean_wxyz, mean_t = quat.mean(wxyz), t.mean(axis=0)
@@ -211,4 +132,4 @@ def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> Re
     omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
     x = np.concatenate([omega, t - mean_t], axis=1)
     x -= x.mean(axis=0)
-    return RelativeSummary(a, b, (mean_wxyz, mean_t), x.T @ x / (len(x) - 1), len(x))
+    return RelativeSummary(a, b, (mean_wxyz, mean_t), x.T @ x / (len(x) - 1), "draws", len(x))

@@ -1,0 +1,143 @@
+"""Gaussian uncertainty at the optimum: marginal, joint and relative covariances from the exact Hessian.
+
+``Σ = H⁻¹/β`` with the gauge held at one node per component comes from the selected inverse of the sparse factor, all
+nodes at once. Another gauge is a linear map of the same coordinates: with ``θ`` the motion it takes back and ``G_i`` the
+effect of a motion on node i, ``x_i → x_i − G_i θ``, hence
+
+    Σ_i → Σ_i − G_i C_i − C_iᵀG_iᵀ + G_i V G_iᵀ,   C_i = Cov(θ, x_i),  V = Cov(θ).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.gauge import Gauge, find_id
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.optimum.curvature import Curvature
+from tempose.poses import NodeId, Poses
+from tempose.sparse import Factor
+
+Array = NDArray[np.float64]
+
+
+class Laplace:
+    """The Gaussian approximation of the tempered posterior around an optimum.
+
+    Coordinates are those of :mod:`tempose.gauge`: world-frame rotation vector, then position, six per node.
+    """
+
+    def __init__(self, curvature: Curvature, poses: Poses, beta: float = 1.0, factor: Factor | None = None) -> None:
+        self.curvature = curvature
+        self.poses = poses
+        self.beta = beta
+        self.factor = factor or curvature.factor(poses.wxyz, poses.position)
+
+    def marginals(self, gauge: Gauge) -> Array:
+        """Covariances (n, 6, 6) of all nodes in a gauge."""
+        held = self.curvature.held
+        sigma = self.factor.selected_inverse()[0] / self.beta
+        sigma = np.where(held[:, :, None] | held[:, None, :], 0.0, sigma)
+        graph = self.curvature.posterior.graph
+        if self._is_held_gauge(gauge):
+            return sigma
+        turn, shift = gauge.functional()
+        turn = turn * np.isin(graph.component, graph.component[self.curvature.rotation_anchor])
+        p = self.poses.position
+        out = np.empty_like(sigma)
+        n = graph.n_nodes
+        rank = _rank_within(graph.component, graph.position_component)
+        for k in range(int(rank.max()) + 1):
+            here = (rank == k)[graph.position_component]
+            free = np.isin(graph.position_component, graph.position_component[self.curvature.position_anchor])
+            A = _gauge_functionals(n, turn, shift * here * free, p, graph.component)  # (6n, 6) summed over components
+            columns = self.factor.solve(np.where(held.reshape(-1, 1), 0.0, A)) / self.beta
+            columns = np.where(held.reshape(-1, 1), 0.0, columns)
+            C = np.swapaxes(columns.reshape(n, 6, 6), 1, 2)  # C_i = Cov(θ, x_i)
+            per_node = np.einsum("nac,nad->ncd", A.reshape(n, 6, 6), columns.reshape(n, 6, 6))
+            V = np.zeros((graph.n_components, 6, 6))
+            np.add.at(V, graph.component, per_node)
+            G = _motion_effect(p)
+            GC = G @ C
+            moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
+            out[here] = moved[here]
+        if gauge.kind != "centroid":  # exactly, not to rounding
+            for rows, c in ((gauge.anchors, slice(0, 3)), (gauge.position_anchors, slice(3, 6))):
+                out[rows, c, :] = 0.0
+                out[rows, :, c] = 0.0
+        return 0.5 * (out + np.swapaxes(out, 1, 2))
+
+    def spread(self, rng: np.random.Generator) -> Poses:
+        """A draw from the approximation, shrunk where it would turn a node by over a radian: a start for a chain."""
+        x = self.factor.solve_Lt(rng.standard_normal(6 * len(self.poses))).reshape(-1, 6) / np.sqrt(self.beta)
+        x = np.where(self.curvature.held, 0.0, x)
+        x *= min(1.0, 1.0 / max(float(np.linalg.norm(x[:, :3], axis=1).max(initial=0.0)), 1e-300))
+        wxyz = quat.normalize(quat.multiply(quat.exp(x[:, :3]), self.poses.wxyz))
+        return Poses(self.poses.ids, wxyz, self.poses.position + x[:, 3:])
+
+    def _is_held_gauge(self, gauge: Gauge) -> bool:
+        if gauge.kind == "centroid":
+            return False
+        curvature = self.curvature
+        return set(curvature.rotation_anchor.tolist()) <= set(gauge.anchors.tolist()) and set(
+            curvature.position_anchor.tolist()
+        ) <= set(gauge.position_anchors.tolist())
+
+    def joint(self, a: NodeId, b: NodeId) -> Array:
+        """Joint covariance (12, 12) of two nodes, in the gauge held by the curvature."""
+        ra, rb = find_id(self.poses, a), find_id(self.poses, b)
+        rows = [ra, rb]
+        held = self.curvature.held[rows].reshape(-1)
+        sigma = np.block([[self.factor.inverse_blocks([i], [j])[0] for j in rows] for i in rows]) / self.beta
+        return np.where(held[:, None] | held[None, :], 0.0, sigma)
+
+    def relative(self, a: NodeId, b: NodeId) -> tuple[tuple[Array, Array], Array]:
+        """Mean ``a_from_b`` and its covariance (6, 6) in a's frame; independent of the gauge.
+
+        With world perturbations, ``R_aᵀR_b`` turns by ``R_aᵀ(ω_b − ω_a)`` and ``R_aᵀ(p_b − p_a)`` moves by
+        ``R_aᵀ(δ_b − δ_a + [p_b − p_a]× ω_a)``.
+        """
+        ra, rb = find_id(self.poses, a), find_id(self.poses, b)
+        wxyz, p = self.poses.wxyz, self.poses.position
+        mean = se3.compose(se3.inverse((wxyz[ra], p[ra])), (wxyz[rb], p[rb]))
+        Rt = quat.to_matrix(wxyz[ra]).T
+        J = np.zeros((6, 12))
+        J[:3, :3], J[:3, 6:9] = -Rt, Rt
+        J[3:, :3], J[3:, 3:6], J[3:, 9:] = Rt @ se3.hat(p[rb] - p[ra]), -Rt, Rt
+        return mean, J @ self.joint(a, b) @ J.T
+
+
+def _motion_effect(position: Array) -> Array:
+    """``G_i`` (n, 6, 6): what a turn about the origin and a shift of the world do to each node."""
+    G = np.tile(np.eye(6), (len(position), 1, 1))
+    G[:, 3:, :3] = -se3.hat(position)
+    return G
+
+
+def _gauge_functionals(n: int, turn: Array, shift: Array, position: Array, component: NDArray[np.int64]) -> Array:
+    """Columns (6n, 6) whose products with x are θ = (turn, shift about the origin), summed over components.
+
+    ``θ_rot = Σ turn_i ω_i`` and ``θ_shift = Σ shift_i (δ_i − θ_rot × p_i)``.
+    """
+    A = np.zeros((n, 6, 6))
+    for k in range(3):
+        A[:, k, k] = turn
+        A[:, 3 + k, 3 + k] = shift
+    center = np.stack([np.bincount(component, shift * position[:, k]) for k in range(3)], axis=1)
+    # −θ_rot × p̄ = [p̄]× θ_rot, as rows of θ_shift acting on ω_i
+    lever = se3.hat(center[component]) * turn[:, None, None]
+    A[:, :3, 3:] += np.swapaxes(lever, 1, 2)
+    return A.reshape(6 * n, 6)
+
+
+def _rank_within(component: NDArray[np.int64], part: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number each position part within its component (parts,)."""
+    owner = np.zeros(int(part.max()) + 1, dtype=np.int64)
+    owner[part] = component
+    rank = np.zeros(len(owner), dtype=np.int64)
+    seen: dict[int, int] = {}
+    for k, c in enumerate(owner.tolist()):
+        rank[k] = seen.get(c, 0)
+        seen[c] = rank[k] + 1
+    return rank

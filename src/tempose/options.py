@@ -1,0 +1,130 @@
+"""Options of a solve, and the two presets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tempose.errors import OptionError
+from tempose.inference.schemes import Scheme
+from tempose.optimum.starts import STARTS
+
+PRESETS = ("default", "paper")
+
+PAPER_LAMBDA = (350.0, 900.0)  # the ranges of the paper's appendix
+PAPER_SIGMA2 = (0.01, 0.1)
+PAPER_STEP = (0.001, 0.008)
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What :func:`tempose.solve` does. ``None`` means: found automatically.
+
+    Parameters
+    ----------
+    preset
+        ``default``: draws that are right at β = 1, step size found automatically. ``paper``: the paper's scheme, friction,
+        noise as printed, and its λ and σ² in place of the graph's own precisions.
+    start
+        One of :data:`tempose.optimum.starts.STARTS`.
+    optimiser
+        ``tg-mcmc``: the paper's sampler at β → ∞; ``newton``: second order; ``both``: one, then the other.
+    optimise_steps
+        At most this many TG-MCMC steps at β → ∞.
+    anneal
+        Phases (β, steps) before β → ∞: a schedule of rising inverse temperatures, for bad starts.
+    tolerance
+        Relative fall of U over a block of steps below which the optimiser stops.
+    beta
+        Inverse temperature of the draws: 1 is the posterior.
+    draws
+        Kept draws in all chains together; 0 for a point estimate with Gaussian covariances.
+    chains
+        Independent chains.
+    thin, warmup
+        Steps between kept draws, and before the first.
+    scheme, noise, letters
+        See :class:`tempose.inference.schemes.Scheme`.
+    step, friction
+        Step size h and friction c of the sampler.
+    coordinates
+        ``position`` or ``paper`` (see :data:`tempose.inference.chain.COORDINATES`).
+    mass
+        ``diagonal`` (from the Hessian) or ``identity`` (the paper's).
+    batch
+        Edges per stochastic gradient; 0 for all.
+    gauge
+        ``anchor``, ``centroid`` or ``node:ID``: what absolute uncertainties refer to.
+    seed
+        Same seed, same draws.
+    """
+
+    preset: str = "default"
+    start: str = "tree"
+    optimiser: str = "both"
+    optimise_steps: int = 400
+    anneal: tuple[tuple[float, int], ...] = ()
+    tolerance: float = 1e-9
+    beta: float = 1.0
+    draws: int = 400
+    chains: int = 4
+    thin: int | None = None
+    warmup: int | None = None
+    scheme: str = "baoab"
+    noise: str = "exact"
+    letters: str | None = None
+    step: float | None = None
+    friction: float | None = None
+    coordinates: str = "position"
+    mass: str = "diagonal"
+    batch: int = 0
+    gauge: str = "anchor"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        def require(good: bool, message: str) -> None:
+            if not good:
+                raise OptionError(message)
+
+        require(self.preset in PRESETS, f"unknown preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
+        require(self.start in STARTS, f"unknown start {self.start!r}: choose one of {', '.join(STARTS)}")
+        require(self.optimiser in ("tg-mcmc", "newton", "both"), f"unknown optimiser {self.optimiser!r}: choose tg-mcmc, newton or both")
+        require(self.mass in ("diagonal", "identity"), f"unknown mass {self.mass!r}: choose diagonal or identity")
+        require(self.beta > 0 and math.isfinite(self.beta), f"beta must be positive and finite for draws, not {self.beta} (use draws=0 to optimise only)")
+        require(self.draws >= 0, f"the number of draws cannot be negative ({self.draws})")
+        require(self.chains >= 1, f"at least one chain is needed, not {self.chains}")
+        require(self.optimise_steps >= 0, "optimise_steps cannot be negative")
+        require(self.thin is None or self.thin >= 1, "thin must be at least 1 step")
+        require(self.warmup is None or self.warmup >= 0, "warmup cannot be negative")
+        require(self.seed >= 0, f"the seed must not be negative ({self.seed})")
+        require(all(b > 0 and n >= 0 for b, n in self.anneal), "annealing phases need positive beta and non-negative steps")
+        self.splitting  # noqa: B018  (validates scheme, noise and letters)
+
+    @property
+    def splitting(self) -> Scheme:
+        """The sampler's scheme."""
+        return Scheme(self.scheme, self.noise, self.letters)
+
+    @property
+    def draws_per_chain(self) -> int:
+        """Draws of each chain, rounded up so that chains are equally long."""
+        return -(-self.draws // self.chains)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary for JSON."""
+        return asdict(self)
+
+
+def preset(name: str, **changes: Any) -> SolveOptions:
+    """Options of a preset, with changes."""
+    if name == "paper":
+        base = SolveOptions(
+            preset="paper", start="random", optimiser="tg-mcmc", optimise_steps=800, beta=1000.0, draws=40, chains=1,
+            scheme="boa", noise="paper", friction=1000.0, coordinates="paper", mass="identity", thin=10, warmup=100,
+        )  # fmt: skip
+    elif name == "default":
+        base = SolveOptions()
+    else:
+        raise OptionError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
+    return replace(base, **changes)

@@ -1,0 +1,130 @@
+"""From a solution to the page and the picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose.metrics import graph_consistency, pose_errors
+from tempose.geometry import align
+from tempose.poses import Poses
+from tempose.report.page import Fact, ReportData, Trace, write_page
+from tempose.solution import Solution
+
+_MOST_GHOSTS = 20
+
+
+def report_data(solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> ReportData:
+    """Everything the report shows, as plain arrays and strings."""
+    graph, estimate = solution.graph, solution.estimate
+    nodes = solution.nodes
+    r = solution.residuals
+    return ReportData(
+        title=Path(graph.origin.get("file", "pose graph")).name,
+        subtitle=f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component{'s' * (graph.n_components > 1)}",
+        headline=_headline(solution, truth, length_unit),
+        settings=_settings(solution),
+        notices=list(solution.notices),
+        node_ids=[str(name) for name in graph.node_ids],
+        positions=estimate.position,
+        world_from_node_wxyz=estimate.wxyz,
+        component=graph.component,
+        sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg,
+        sigma_pos=None if nodes is None else nodes.sigma_pos,
+        position_covariance=None if nodes is None else nodes.covariance[:, 3:, 3:],
+        gauge="" if nodes is None else f"1σ per axis (root mean square over three axes), {nodes.gauge}",
+        length_unit=length_unit,
+        edges=np.stack([graph.edge_i, graph.edge_j], axis=1),
+        edge_rotation_deg=np.degrees(r.angle),
+        edge_translation=np.linalg.norm(r.translation, axis=1),
+        edge_surprise=solution.surprise,
+        draw_positions=_ghosts(solution),
+        truth_positions=_aligned_truth(solution, truth),
+        traces=_traces(solution),
+        version=solution.version,
+    )
+
+
+def write_report(path: str | Path, solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> None:
+    """Write the self-contained HTML page."""
+    write_page(path, report_data(solution, truth, length_unit))
+
+
+def plot(solution: Solution, path: str | Path | None = None, truth: Poses | None = None) -> Any:
+    """Picture of the graph with its uncertainty: saved to ``path``, or returned as a matplotlib axes."""
+    from tempose.report import plots
+
+    data = report_data(solution, truth)
+    return plots.save_picture(data, path) if path is not None else plots.plot_graph(data)
+
+
+def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
+    good = solution.status == "solved"
+    facts = [
+        Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
+        Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
+        Fact("graph consistency", f"{graph_consistency(solution.graph, solution.estimate):.4f}", "1 = rotations agree with every edge"),
+    ]
+    nodes, draws = solution.nodes, solution.draws
+    if nodes is not None:
+        rot, pos = np.nanmedian(nodes.sigma_rot_deg), nodes.sigma_pos[np.isfinite(nodes.sigma_pos)]
+        source = f"{nodes.n_draws} draws" if nodes.source == "draws" else "Gaussian approximation"
+        facts.append(Fact("median rotation σ", f"{rot:.3g}°", f"per axis, from {source}"))
+        if len(pos):
+            facts.append(Fact("median position σ", f"{np.median(pos):.3g} {unit}", f"per axis, from {source}"))
+    if draws is not None and draws.n_draws:
+        facts.append(
+            Fact("mean U of the draws", f"{draws.mean_potential:.6g}", f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}")
+        )
+    if truth is not None:
+        errors = pose_errors(solution.estimate, truth)
+        facts.append(Fact("error to truth", f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}", "means, after SE(3) alignment"))
+    return facts
+
+
+def _settings(solution: Solution) -> list[tuple[str, str]]:
+    rows = [(key.replace("_", " "), str(value)) for key, value in solution.graph.origin.items()]
+    rows += [(key.replace("_", " "), "automatic" if value is None else str(value)) for key, value in solution.options.as_dict().items()]
+    rows += [(key.replace("_", " "), f"{value:.4g}") for key, value in solution.tuning.items()]
+    return [*rows, ("gauge", str(solution.gauge)), ("seconds", f"{solution.seconds:.2f}"), ("tempose version", solution.version)]
+
+
+def _ghosts(solution: Solution) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    draws = solution.draws
+    if draws is None or draws.n_draws == 0:
+        return None
+    chosen = set(np.linspace(0, draws.n_draws - 1, min(_MOST_GHOSTS, draws.n_draws)).astype(int).tolist())
+    kept = [
+        solution.gauge.align(wxyz, position, solution.estimate)[1]
+        for k, (wxyz, position) in enumerate(draws)
+        if k in chosen
+    ]
+    return np.stack(kept)
+
+
+def _aligned_truth(solution: Solution, truth: Poses | None) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """True positions in the frame of the estimate; NaN for nodes without truth."""
+    if truth is None:
+        return None
+    ids = [name for name in solution.estimate.ids if name in truth.index]
+    if not ids:
+        return None
+    a, b = truth.select(ids), solution.estimate.select(ids)
+    moved = a.moved(align((a.wxyz, a.position), (b.wxyz, b.position)))
+    out = np.full((len(solution.estimate), 3), np.nan)
+    out[[solution.estimate.index[name] for name in ids]] = moved.position
+    return out
+
+
+def _traces(solution: Solution) -> list[Trace]:
+    trace = solution.trace
+    traces = [Trace("Energy while optimising", trace[:, 0], np.maximum(trace[:, 1], 1e-300), ylabel="U", log=True)]
+    draws = solution.draws
+    if draws is not None and draws.n_draws:
+        energy = np.concatenate(draws.energies)
+        ends = np.cumsum([len(e) for e in draws.energies])[:-1]
+        marks = [(float(end), f"chain {k + 2}") for k, end in enumerate(ends)]
+        traces.append(Trace("Energy of the draws", np.arange(len(energy), dtype=float), energy, ylabel="U", marks=marks))
+    return traces

@@ -1,0 +1,278 @@
+"""The result of a solve: poses, draws, uncertainties, and a directory that holds all of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.bingham import Bingham
+from tempose.errors import DrawsError, OptionError
+from tempose.gauge import FRAME, ORDER, Gauge, find_id
+from tempose.graph import PoseGraph
+from tempose.inference.draws import Draws, read_draws, write_atomically
+from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
+from tempose.metrics import graph_consistency
+from tempose.optimum.covariance import Laplace
+from tempose.optimum.curvature import Curvature
+from tempose.options import SolveOptions
+from tempose.poses import NodeId, Poses
+from tempose.posterior import Posterior, Priors, Residuals, residuals
+from tempose.sparse import NotPositiveDefiniteError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Best poses of a graph and what is known about their uncertainty.
+
+    Attributes
+    ----------
+    status
+        ``solved``, ``interrupted`` (ended early, what was drawn is kept), ``stalled`` or ``diverged``.
+    estimate
+        The poses that minimise U.
+    objective
+        U there.
+    draws
+        Posterior draws, or ``None``.
+    gauge
+        What absolute uncertainties refer to.
+    trace
+        (k, 2): step number and U along the optimisation.
+    notices
+        One line each: what the reader and the solver had to say.
+    """
+
+    graph: PoseGraph
+    priors: Priors
+    options: SolveOptions
+    status: str
+    estimate: Poses
+    objective: float
+    draws: Draws | None
+    gauge: Gauge
+    trace: Array
+    notices: tuple[str, ...]
+    seconds: float
+    version: str
+    tuning: dict[str, float] = field(default_factory=dict)
+    temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    # ------------------------------------------------------------------ uncertainty
+
+    @cached_property
+    def laplace(self) -> Laplace | None:
+        """Gaussian approximation at the estimate, or ``None`` if the Hessian is not positive definite there."""
+        try:
+            return Laplace(Curvature(Posterior(self.graph, self.priors)), self.estimate, self.options.beta)
+        except NotPositiveDefiniteError:
+            return None
+
+    @cached_property
+    def nodes(self) -> NodeSummary | None:
+        """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation."""
+        if self.draws is not None and self.draws.n_draws >= 2:
+            return summarise(self.draws, self.estimate, self.gauge)
+        if self.laplace is not None:
+            return node_summary(self.estimate, self.laplace.marginals(self.gauge), self.gauge, "laplace")
+        return None
+
+    def covariance(self, node: NodeId) -> Array:
+        """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
+        if self.nodes is None:
+            raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
+        return self.nodes.covariance[find_id(self.estimate, node)]
+
+    def relative_covariance(self, a: NodeId, b: NodeId) -> RelativeSummary:
+        """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge."""
+        if self.draws is not None and self.draws.n_draws >= 2:
+            return relative_summary(self.draws, self.estimate, a, b)
+        if self.laplace is None:
+            raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
+        mean, covariance = self.laplace.relative(a, b)
+        return RelativeSummary(a, b, mean, covariance, "laplace", 0)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far each measurement is from the estimate."""
+        return residuals(self.graph, self.estimate)
+
+    @cached_property
+    def surprise(self) -> Array:
+        """Normalised residual of each edge (m,): √(2U_edge / degrees of freedom), about 1 if the model is right."""
+        rotation, translation = Posterior(self.graph).potential_by_edge(self.estimate)
+        freedom = np.where(self.graph.has_translation, 6.0, 3.0)
+        return np.sqrt(2.0 * (rotation + translation) / freedom)
+
+    # ------------------------------------------------------------------ in words and numbers
+
+    def facts(self) -> dict[str, Any]:
+        """The content of ``result.json``."""
+        draws = self.draws
+        nodes = self.nodes
+        return {
+            "status": self.status,
+            "objective": self.objective,
+            "mean_potential": _plain(draws.mean_potential if draws is not None else math.nan),
+            "n_nodes": self.graph.n_nodes,
+            "n_edges": self.graph.n_edges,
+            "n_components": self.graph.n_components,
+            "graph_consistency": _plain(graph_consistency(self.graph, self.estimate)),
+            "beta": self.options.beta,
+            "draws": draws.n_draws if draws is not None else 0,
+            "chains": draws.n_chains if draws is not None else 0,
+            "seed": self.options.seed,
+            "version": self.version,
+            "seconds": self.seconds,
+            "uncertainty": {
+                "source": nodes.source if nodes is not None else None,
+                "gauge": str(self.gauge),
+                "frame": FRAME,
+                "order": ORDER,
+                "median_sigma_rot_deg": _plain(_median(nodes.sigma_rot_deg) if nodes is not None else math.nan),
+                "median_sigma_pos": _plain(_median(nodes.sigma_pos) if nodes is not None else math.nan),
+            },
+            "origin": dict(self.graph.origin),
+            "options": self.options.as_dict(),
+            "tuning": self.tuning,
+            "notices": list(self.notices),
+        }
+
+    def summary(self) -> str:
+        """A few lines for people."""
+        nodes = self.nodes
+        lines = [
+            f"{self.graph.n_nodes} nodes, {self.graph.n_edges} edges, {self.graph.n_components} component(s): {self.status}",
+            f"U = {self.objective:.6g} at the estimate; graph consistency {graph_consistency(self.graph, self.estimate):.4f}",
+        ]
+        if self.draws is not None:
+            lines.append(f"{self.draws.n_draws} draws at β = {self.options.beta:g}, mean U = {self.draws.mean_potential:.6g}")
+        if nodes is not None:
+            lines.append(
+                f"median 1σ per axis: {_median(nodes.sigma_rot_deg):.3g}° and {_median(nodes.sigma_pos):.3g} "
+                f"length units ({nodes.gauge}; from {'the draws' if nodes.source == 'draws' else 'the Gaussian approximation'})"
+            )
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, directory: str | Path) -> Path:
+        """Write ``result.json``, the poses (CSV; g2o and TUM if all ids are integers), ``edges.csv`` and the graph.
+
+        The draws are in ``DIR/draws`` already if the solve was given this directory, else they are copied there.
+        """
+        from tempose.io import write_graph, write_poses
+
+        home = Path(directory)
+        home.mkdir(parents=True, exist_ok=True)
+        if all(isinstance(name, int) for name in self.graph.node_ids):
+            write_poses(home / "poses.g2o", self.estimate)
+            write_poses(home / "poses.tum", self.estimate)
+        write_atomically(home / "poses.csv", _table(*self._pose_columns()).encode())
+        write_atomically(home / "edges.csv", _table(*self._edge_columns()).encode())
+        write_graph(home / "graph.csv", self.graph)
+        np.save(home / "trace.npy", self.trace)
+        self._save_priors(home)
+        if self.draws is not None and self.draws.directory not in (None, home / "draws"):
+            shutil.copytree(self.draws.directory, home / "draws", dirs_exist_ok=True)  # type: ignore[arg-type]
+        write_atomically(home / "result.json", (json.dumps(self.facts(), indent=2) + "\n").encode())
+        return home
+
+    def _pose_columns(self) -> tuple[list[str], list[list[Any]]]:
+        header = ["id", "x", "y", "z", "qw", "qx", "qy", "qz", "component"]
+        columns: list[Any] = [self.estimate.ids, *self.estimate.position.T, *self.estimate.wxyz.T, self.graph.component]
+        nodes = self.nodes
+        if nodes is not None:
+            header += ["sigma_rot_deg", "sigma_pos", "entropy"]
+            header += [f"sigma_{a}" for a in ("rx_deg", "ry_deg", "rz_deg", "x", "y", "z")]
+            deviation = np.sqrt(np.maximum(np.einsum("naa->na", nodes.covariance), 0.0))
+            deviation[:, :3] = np.degrees(deviation[:, :3])
+            deviation[~nodes.determined, 3:] = np.nan
+            columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation.T]
+        return header, columns
+
+    def _edge_columns(self) -> tuple[list[str], list[Any]]:
+        ids, r = self.graph.node_ids, self.residuals
+        return ["i", "j", "rotation_deg", "translation", "surprise"], [
+            [ids[k] for k in self.graph.edge_i],
+            [ids[k] for k in self.graph.edge_j],
+            np.degrees(r.angle),
+            np.linalg.norm(r.translation, axis=1),
+            self.surprise,
+        ]
+
+    def _save_priors(self, home: Path) -> None:
+        if not self.priors.is_flat:
+            n = self.graph.n_nodes
+            mean, precision = self.priors.gaussian(n)
+            np.savez(
+                home / "priors.npz", rotation=self.priors.rotation_matrices(n), mean=mean, precision=precision,
+                on_position=self.priors.on_position,
+            )  # fmt: skip
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Solution:
+        """Reload a saved solution: estimate, draws and settings. The Gaussian approximation is computed when asked for."""
+        from tempose.io import ReadOptions, read_graph, read_poses
+
+        home = Path(directory)
+        try:
+            facts = json.loads((home / "result.json").read_text())
+        except FileNotFoundError:
+            raise DrawsError(f"{home}: no result here (there is no result.json)") from None
+        except (OSError, ValueError) as error:
+            raise DrawsError(f"{home / 'result.json'}: cannot be read ({error})") from None
+        graph = read_graph(home / "graph.csv", ReadOptions(precision="full"))
+        estimate = read_poses(home / "poses.csv").select(graph.node_ids)
+        changes = {k: v for k, v in facts["options"].items() if k != "anneal"}
+        options = SolveOptions(**changes, anneal=tuple((float(b), int(n)) for b, n in facts["options"]["anneal"]))
+        draws = read_draws(home / "draws") if (home / "draws" / "draws.json").exists() else None
+        return cls(
+            graph=graph, priors=_load_priors(home), options=options, status=facts["status"], estimate=estimate,
+            objective=facts["objective"], draws=draws, gauge=Gauge(graph, options.gauge),
+            trace=np.load(home / "trace.npy"), notices=tuple(facts["notices"]), seconds=facts["seconds"],
+            version=facts["version"], tuning=facts["tuning"],
+        )  # fmt: skip
+
+
+def _load_priors(home: Path) -> Priors:
+    if not (home / "priors.npz").exists():
+        return Priors()
+    with np.load(home / "priors.npz") as saved:
+        rotation = tuple(Bingham.from_matrix(a) for a in saved["rotation"]) or None
+        gaussian = len(saved["mean"]) > 0
+        return Priors(
+            rotation, saved["mean"] if gaussian else 0.0, saved["precision"] if gaussian else None,
+            bool(saved["on_position"]),
+        )  # fmt: skip
+
+
+def _median(x: Array) -> float:
+    finite = x[np.isfinite(x)]
+    return float(np.median(finite)) if len(finite) else math.nan
+
+
+def _plain(x: float) -> float | None:
+    """JSON has no NaN."""
+    return x if math.isfinite(x) else None
+
+
+def _table(header: list[str], columns: list[Any]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    plain = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns]
+    writer.writerows(zip(*plain, strict=True))
+    return out.getvalue()

@@ -1,0 +1,340 @@
+"""From a graph to its posterior: start, optimise, sample, and what comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose import options as opts
+from tempose import streams
+from tempose.errors import GraphError
+from tempose.gauge import Gauge
+from tempose.graph import PoseGraph
+from tempose.inference.chain import Dynamics
+from tempose.inference.draws import Draws, write_atomically
+from tempose.inference.optimise import Descent, Hook, optimise
+from tempose.inference.sampling import SamplingPlan, sample
+from tempose.inference.schemes import Scheme
+from tempose.inference.tuning import Tuning, tune
+from tempose.optimum.covariance import Laplace
+from tempose.optimum.curvature import Curvature
+from tempose.optimum.newton import Minimum, minimise
+from tempose.optimum.starts import start_poses
+from tempose.options import SolveOptions
+from tempose.poses import Poses
+from tempose.posterior import Posterior, Priors
+from tempose.solution import Solution
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a solve is: ``phase`` in words, ``done`` of ``total`` units of work in it."""
+
+    phase: str
+    done: float
+    total: float
+
+
+ProgressHook = Callable[[Progress], None]
+
+
+def solve(
+    graph: PoseGraph,
+    options: SolveOptions | None = None,
+    *,
+    priors: Priors | None = None,
+    directory: str | Path | None = None,
+    hook: Hook | None = None,
+    progress: ProgressHook | None = None,
+    stop: threading.Event | None = None,
+    **changes: Any,
+) -> Solution:
+    """Best poses of a graph and draws from their posterior.
+
+    Parameters
+    ----------
+    graph
+        The measurements.
+    options
+        All options at once; single ones can be given by keyword, for instance ``solve(graph, draws=1000, seed=3)``.
+    priors
+        Priors on the absolute poses; flat by default.
+    directory
+        Where the draws go. A run that was killed or interrupted is continued from there, to the same draws. Without a
+        directory they live in a temporary one that goes away with the result.
+    hook
+        Called with a :class:`~tempose.inference.optimise.Watch` every few steps: energy, poses, step.
+    progress
+        Called with a :class:`Progress`.
+    stop
+        Set it (from another thread, or a signal handler) to end the run early and keep what there is.
+
+    Returns
+    -------
+    Solution
+        Estimate, draws, summaries; ``status`` says how it ended.
+    """
+    began = time.perf_counter()
+    options = options or SolveOptions()
+    if changes:
+        options = replace(options, **changes)
+    stop = stop or threading.Event()
+    report = progress or (lambda _: None)
+    graph, notices = _prepare(graph, options)
+    gauge = Gauge(graph, options.gauge)
+    posterior = Posterior(graph, priors or Priors())
+    home, temporary = _directory(directory)
+
+    report(Progress("optimising", 0, 1))
+    estimate = _estimate(posterior, options, home, hook, report, stop, notices)
+    laplace = _laplace(estimate, options, notices)
+    draws = None
+    if options.draws and not stop.is_set():
+        draws = _sample(estimate, laplace, options, home, hook, report, stop, notices)
+    status = _status(estimate, draws, options, stop)
+    solution = Solution(
+        graph=graph,
+        priors=posterior.priors,
+        options=options,
+        status=status,
+        estimate=estimate.poses,
+        objective=estimate.potential,
+        draws=draws,
+        gauge=gauge,
+        trace=estimate.trace,
+        notices=tuple(notices),
+        seconds=time.perf_counter() - began,
+        version=metadata.version("tempose"),
+        tuning=estimate.tuning_facts,
+        temporary=temporary,
+    )
+    if laplace is not None:
+        solution.__dict__["laplace"] = laplace  # known already: fill the cached property
+    return solution
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The optimum and what is known around it."""
+
+    poses: Poses
+    potential: float
+    trace: Array
+    status: str
+    curvature: Curvature
+    tuning: Tuning
+
+    @property
+    def tuning_facts(self) -> dict[str, float]:
+        t = self.tuning
+        return {"fastest_frequency": t.fastest, "slowest_frequency": t.slowest}
+
+
+def _prepare(graph: PoseGraph, options: SolveOptions) -> tuple[PoseGraph, list[str]]:
+    """Refuse what cannot be solved; say what is unusual."""
+    if graph.n_nodes == 0 or graph.n_edges == 0:
+        raise GraphError(f"the graph has {graph.n_nodes} nodes and {graph.n_edges} edges: there is nothing to solve")
+    notices = list(graph.notices)
+    if options.preset == "paper":
+        lam, sigma2 = np.median(np.clip(graph.mean_concentration, *opts.PAPER_LAMBDA)), math.sqrt(math.prod(opts.PAPER_SIGMA2))
+        notices.append(f"preset paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own")
+        graph = replace(graph, concentration=np.asarray(lam), precision=np.asarray(1.0 / sigma2))
+    if graph.n_components > 1:
+        sizes = np.sort(np.bincount(graph.component))[::-1]
+        listed = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+        notices.append(
+            f"the graph has {graph.n_components} components ({listed} nodes): each is solved on its own and has its own "
+            "frame; poses in different components cannot be compared"
+        )
+    if graph.isolated:
+        listed = ", ".join(map(str, graph.isolated[:5])) + (", …" if len(graph.isolated) > 5 else "")
+        notices.append(f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed}; they stay at the origin")
+    if not np.all(graph.has_translation):
+        count = int(np.sum(~graph.has_translation))
+        notices.append(f"{count} of {graph.n_edges} edges carry a rotation only")
+    return graph, notices
+
+
+def _directory(directory: str | Path | None) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:
+    if directory is not None:
+        return Path(directory), None
+    temporary = tempfile.TemporaryDirectory(prefix="tempose-")
+    return Path(temporary.name), temporary
+
+
+def _estimate(
+    posterior: Posterior, options: SolveOptions, home: Path, hook: Hook | None, report: ProgressHook,
+    stop: threading.Event, notices: list[str],
+) -> _Estimate:  # fmt: skip
+    """The optimum, computed, or taken from an earlier run of the same solve in the same directory."""
+    curvature = Curvature(posterior)
+    saved = _read_checkpoint(home, posterior, options)
+    if saved is not None:
+        poses, trace, status = saved
+    else:
+        poses, trace, status = _optimise(posterior, curvature, options, hook, report, stop, notices)
+        if not stop.is_set():
+            _write_checkpoint(home, posterior, options, poses, trace, status)
+    if status == "stalled" or status == "diverged":
+        notices.append(f"the optimiser {status}: the estimate may be far from the best; try another start")
+    tuning = tune(curvature, poses, identity_mass=options.mass == "identity")
+    return _Estimate(poses, posterior.potential(poses), trace, status, curvature, tuning)
+
+
+def _optimise(
+    posterior: Posterior, curvature: Curvature, options: SolveOptions, hook: Hook | None, report: ProgressHook,
+    stop: threading.Event, notices: list[str],
+) -> tuple[Poses, Array, str]:  # fmt: skip
+    start = start_poses(posterior.graph, options.start, streams.generator(options.seed, "start"))
+    poses, status = start, "start"
+    trace = np.array([[0.0, posterior.potential(start)]])
+    if options.optimiser in ("tg-mcmc", "both") and options.optimise_steps:
+        descent = _descend(posterior, curvature, start, options, hook, report, stop)
+        poses, trace, status = descent.poses, descent.trace, descent.status
+        if descent.step != descent.trace[0, 0] and status == "step limit" and options.optimiser == "tg-mcmc":
+            notices.append(
+                f"TG-MCMC had not converged after {descent.steps} steps; allow more (optimise_steps), or use optimiser both"
+            )
+    if options.optimiser in ("newton", "both") and not stop.is_set():
+        minimum: Minimum = minimise(curvature, poses)
+        taken = [s.potential for s in minimum.steps if s.accepted] + [minimum.potential]
+        steps = trace[-1, 0] + np.arange(len(taken))
+        trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
+        poses, status = minimum.poses, minimum.status
+        if not minimum.is_minimum:
+            notices.append("the optimum found is not a strict minimum: some poses are not determined by the measurements")
+    return poses, trace, status
+
+
+def _descend(
+    posterior: Posterior, curvature: Curvature, start: Poses, options: SolveOptions, hook: Hook | None,
+    report: ProgressHook, stop: threading.Event,
+) -> Descent:  # fmt: skip
+    """TG-MCMC at β → ∞: the paper's friction and step range in its preset, else momentum suited to the graph."""
+    tuning = tune(curvature, start, identity_mass=options.mass == "identity")
+    if options.preset == "paper":
+        scheme, friction = Scheme("boa", "paper"), options.friction or 1000.0
+        step = options.step or paper_step(tuning.fastest, friction)
+    else:
+        scheme, step = Scheme("boa"), 0.7 * tuning.step
+        friction = 0.05 / step
+    schedule = (*options.anneal, (math.inf, options.optimise_steps))
+    total = sum(steps for _, steps in schedule)
+
+    def on_block(watch: Any) -> None:
+        report(Progress("optimising", watch.step, total))
+        if hook is not None:
+            hook(watch)
+
+    return optimise(
+        posterior, start, scheme=scheme, step=step, friction=friction, key=streams.key(options.seed, "optimise"),
+        schedule=schedule, coordinates=options.coordinates, inverse_mass=tuning.inverse_mass, batch=options.batch,
+        tolerance=options.tolerance, on_block=on_block, should_stop=stop.is_set,
+    )  # fmt: skip
+
+
+def paper_step(fastest: float, friction: float) -> float:
+    """The longest stable step of BOA within the paper's range: ``h²ω² < 2(1 + e^(−ch))``, with half to spare."""
+    low, high = opts.PAPER_STEP
+    for step in np.geomspace(high, low, 50):
+        if (step * fastest) ** 2 < 1.0 + math.exp(-friction * step):
+            return float(step)
+    return low
+
+
+def _laplace(estimate: _Estimate, options: SolveOptions, notices: list[str]) -> Laplace | None:
+    if estimate.tuning.laplace is None:
+        notices.append("the Hessian at the estimate is not positive definite: there is no Gaussian approximation there")
+        return None
+    return Laplace(estimate.curvature, estimate.poses, options.beta, estimate.tuning.laplace)
+
+
+def _sample(
+    estimate: _Estimate, laplace: Laplace | None, options: SolveOptions, home: Path, hook: Hook | None,
+    report: ProgressHook, stop: threading.Event, notices: list[str],
+) -> Draws:  # fmt: skip
+    tuning = estimate.tuning
+    friction = options.friction if options.friction is not None else tuning.friction
+    step = options.step or (paper_step(tuning.fastest, friction) if options.preset == "paper" else tuning.step)
+    thin = options.thin or tuning.thin
+    warmup = 2 * thin if options.warmup is None else options.warmup
+    dynamics = Dynamics(options.splitting, step, friction, options.beta, options.coordinates, options.batch)
+    plan = SamplingPlan(dynamics, options.chains, options.draws_per_chain, thin, warmup, options.seed)
+    total = options.chains * options.draws_per_chain
+    lock, done = threading.Lock(), 0
+
+    def on_draw(count: int) -> None:
+        nonlocal done
+        with lock:
+            done += count
+            report(Progress("sampling", done, total))
+
+    spread = laplace if options.preset != "paper" else None
+    return sample(
+        estimate.curvature.posterior, estimate.poses, plan, home / "draws",
+        inverse_mass=tuning.inverse_mass, laplace=spread, on_draw=on_draw, hook=hook, stop=stop,
+        description={"fingerprint": _fingerprint(estimate.curvature.posterior, options)},
+    )  # fmt: skip
+
+
+def _status(estimate: _Estimate, draws: Draws | None, options: SolveOptions, stop: threading.Event) -> str:
+    if stop.is_set():
+        return "interrupted"
+    return "solved" if estimate.status in ("converged", "step limit", "start") else estimate.status
+
+
+# ---------------------------------------------------------------------- resuming
+
+
+def _fingerprint(posterior: Posterior, options: SolveOptions) -> str:
+    """What a continued run must share with the one it continues: the graph, the priors, and all options but ``draws``."""
+    digest = hashlib.sha256()
+    table, prior = posterior.edge_table, posterior.prior_table
+    for array in (table.start, table.source, table.edge, prior.bingham, prior.mean, prior.precision):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}
+    digest.update(json.dumps([list(posterior.graph.node_ids), facts], sort_keys=True).encode())
+    return digest.hexdigest()[:16]
+
+
+def _write_checkpoint(
+    home: Path, posterior: Posterior, options: SolveOptions, poses: Poses, trace: Array, status: str
+) -> None:
+    import io
+
+    home.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer, fingerprint=_fingerprint(posterior, options), wxyz=poses.wxyz, position=poses.position,
+        trace=trace, status=status,
+    )  # fmt: skip
+    write_atomically(home / "estimate.npz", buffer.getvalue())
+
+
+def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) -> tuple[Poses, Array, str] | None:
+    """The optimum of an earlier run of the same solve; one of another solve is computed anew."""
+    path = home / "estimate.npz"
+    if not path.exists():
+        return None
+    try:
+        with np.load(path) as saved:
+            if str(saved["fingerprint"]) != _fingerprint(posterior, options):
+                return None
+            poses = Poses(posterior.graph.node_ids, saved["wxyz"], saved["position"])
+            return poses, saved["trace"], str(saved["status"])
+    except (OSError, ValueError, KeyError):
+        return None
