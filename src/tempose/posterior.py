@@ -150,14 +150,19 @@ class Posterior:
     # ------------------------------------------------------------------ compiled
 
     @cached_property
+    def edge_order(self) -> NDArray[np.int64]:
+        """Rows of the graph's edges in the order of :attr:`edge_table`: by target, then by source."""
+        return np.lexsort((self.graph.edge_i, self.graph.edge_j))
+
+    @cached_property
     def edge_table(self) -> EdgeTable:
         """The graph as the kernels want it (see :mod:`tempose.kernels.potential`)."""
-        return _edge_table(self.graph, full=not self.graph.is_isotropic)
+        return _edge_table(self.graph, self.edge_order, full=not self.graph.is_isotropic)
 
     @cached_property
     def full_edge_table(self) -> EdgeTable:
         """The same with full precisions even if the graph is isotropic: what the minibatch kernel reads."""
-        return _edge_table(self.graph, full=True)
+        return _edge_table(self.graph, self.edge_order, full=True)
 
     @cached_property
     def prior_table(self) -> PriorTable:
@@ -204,11 +209,10 @@ class Posterior:
         return -beta * self.potential(poses)
 
 
-def _edge_table(graph: PoseGraph, full: bool) -> EdgeTable:
+def _edge_table(graph: PoseGraph, order: NDArray[np.int64], full: bool) -> EdgeTable:
     from tempose.kernels.potential import EdgeTable
 
     n, m = graph.n_nodes, graph.n_edges
-    order = np.lexsort((graph.edge_i, graph.edge_j))
     i, j = graph.edge_i[order], graph.edge_j[order]
     start = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=n))]).astype(np.int64)
     t = np.nan_to_num(graph.j_from_i_t)

@@ -111,10 +111,23 @@ class Solution:
 
     @cached_property
     def surprise(self) -> Array:
-        """Normalised residual of each edge (m,): √(2U_edge / degrees of freedom), about 1 if the model is right."""
+        """Normalised residual of each edge (m,), about 1 if the model is right; NaN where nothing checks the edge.
+
+        ``√(2U_edge / expected)``: an edge of d numbers pulls the estimate towards itself, so its residual is expected to
+        be ``d − tr(P Σ)``, with P the edge's precision and Σ the covariance of the fitted relative pose. A bridge always
+        fits: it is expected to be 0 and says nothing.
+        """
         rotation, translation = Posterior(self.graph).potential_by_edge(self.estimate)
         freedom = np.where(self.graph.has_translation, 6.0, 3.0)
-        return np.sqrt(2.0 * (rotation + translation) / freedom)
+        expected = freedom
+        if self.laplace is not None:
+            sigma = self.laplace.edge_covariances() * self.laplace.beta
+            used = 0.5 * np.einsum("mab,mba->m", self.graph.concentration_matrices, sigma[:, :3, :3])
+            used += np.einsum("mab,mba->m", self.graph.precision_matrices, sigma[:, 3:, 3:])
+            expected = freedom - used
+        checked = expected > 0.01 * freedom
+        ratio = 2.0 * (rotation + translation) / np.where(checked, expected, 1.0)
+        return np.where(checked, np.sqrt(ratio), np.nan)
 
     # ------------------------------------------------------------------ in words and numbers
 

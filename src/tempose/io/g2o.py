@@ -310,7 +310,7 @@ def _nodes(vertices: _Vertices, edges: _Edges, notices: list[str]) -> tuple[dict
     """Row of each node, vertices first, and the vertices as a start if every node has one."""
     index: dict[NodeId, int] = {name: k for k, name in enumerate(vertices.ids.tolist())}
     declared = len(index)
-    for name in edges.ends.reshape(-1).tolist():
+    for name in np.unique(edges.ends).tolist():  # in the order of their numbers, whichever edge comes first
         index.setdefault(name, len(index))
     missing = len(index) - declared
     if missing == 0:

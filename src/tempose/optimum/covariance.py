@@ -68,6 +68,25 @@ class Laplace:
                 out[rows, :, c] = 0.0
         return 0.5 * (out + np.swapaxes(out, 1, 2))
 
+    def edge_covariances(self) -> Array:
+        """Covariances (m, 6, 6) of ``j_from_i`` of every edge, in j's frame, rotation first: all from one selected inverse."""
+        graph = self.curvature.posterior.graph
+        held = self.curvature.held
+        diagonal, off = self.factor.selected_inverse()
+        diagonal = np.where(held[:, :, None] | held[:, None, :], 0.0, diagonal)
+        i, j = graph.edge_i, graph.edge_j
+        cross = np.empty((graph.n_edges, 6, 6))
+        cross[self.curvature.posterior.edge_order] = off
+        cross = np.where(held[i][:, :, None] | held[j][:, None, :], 0.0, cross)
+        Rt = np.swapaxes(quat.to_matrix(self.poses.wxyz[j]), 1, 2)
+        Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
+        Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
+        Jj[:, 3:, :3] = Rt @ se3.hat(self.poses.position[i] - self.poses.position[j])
+        Jj[:, 3:, 3:], Ji[:, 3:, 3:] = -Rt, Rt
+        mixed = Ji @ cross @ np.swapaxes(Jj, 1, 2)
+        own = Ji @ diagonal[i] @ np.swapaxes(Ji, 1, 2) + Jj @ diagonal[j] @ np.swapaxes(Jj, 1, 2)
+        return (own + mixed + np.swapaxes(mixed, 1, 2)) / self.beta
+
     def spread(self, rng: np.random.Generator) -> Poses:
         """A draw from the approximation, shrunk where it would turn a node by over a radian: a start for a chain."""
         x = self.factor.solve_Lt(rng.standard_normal(6 * len(self.poses))).reshape(-1, 6) / np.sqrt(self.beta)

@@ -1,0 +1,7 @@
+"""``python -m tempose``."""
+
+import sys
+
+from tempose.cli import main
+
+sys.exit(main())

@@ -1,0 +1,35 @@
+"""The command line: parse, call the library, print. Nothing is computed here.
+
+Exit codes: 0 done, 1 could not (one line says why), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``tempose``; the entry point of the console script."""
+    from tempose.cli.parser import build_parser
+    from tempose.errors import OptionError, TemposeError
+
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except OptionError as error:
+        return _fail(str(error), 2)
+    except TemposeError as error:
+        return _fail(str(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away (tempose … | head): nothing to complain about
+        return 0
+    except KeyboardInterrupt:
+        return _fail("interrupted", 1)
+    except MemoryError:
+        return _fail("out of memory: the graph, or the number of draws kept in memory, is too large for this machine", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"tempose: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,7 @@
+"""``python -m tempose.cli``."""
+
+import sys
+
+from tempose.cli import main
+
+sys.exit(main())

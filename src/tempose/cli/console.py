@@ -1,0 +1,97 @@
+"""What all commands share: printing, progress, reading with the user's options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tempose.graph import PoseGraph
+    from tempose.solve import Progress, ProgressHook
+
+
+def say(arguments: argparse.Namespace, *lines: str) -> None:
+    """Print lines for people: on standard output, or on standard error when that carries JSON."""
+    if not arguments.quiet:
+        for line in lines:
+            print(line, file=sys.stderr if arguments.json else sys.stdout)
+
+
+def notice(arguments: argparse.Namespace, *lines: str) -> None:
+    """Print notices on standard error."""
+    if not arguments.quiet:
+        for line in lines:
+            print(f"note: {line}", file=sys.stderr)
+
+
+def emit(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Print the result as JSON if asked to."""
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+
+
+def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str = "") -> None:
+    """Print two columns."""
+    if arguments.quiet or arguments.json:
+        return
+    if title:
+        print(title)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+
+
+def read_graph(arguments: argparse.Namespace) -> PoseGraph:
+    """Read the command's graph with its reading options, and print the reader's notices."""
+    from tempose.io import ReadOptions
+    from tempose.io import read_graph as read
+
+    options = ReadOptions(
+        rotation_information=arguments.rotation_information,
+        precision=arguments.precision,
+        sigma_rot_deg=arguments.sigma_rot_deg,
+        sigma_trans=arguments.sigma_trans,
+    )
+    graph = read(arguments.graph, options, arguments.format)
+    return graph
+
+
+def compiled_before() -> bool:
+    """Whether the kernels have been compiled by an earlier run (numba keeps them on disk)."""
+    import tempose
+
+    return any(Path(tempose.__file__).parent.glob("kernels/__pycache__/geodesic.advance-*.nbi"))
+
+
+@contextmanager
+def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
+    """A bar with an estimate of the time left, on standard error."""
+    if not arguments.quiet and not compiled_before():
+        print("Compiling kernels, once after installation: this takes up to a minute …", file=sys.stderr)
+    if arguments.quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn  # noqa: I001
+
+    columns = [
+        TextColumn("{task.description:>12}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    ]  # fmt: skip
+    lock = threading.Lock()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def update(now: Progress) -> None:
+            with lock:
+                if now.phase not in tasks:
+                    tasks[now.phase] = bar.add_task(now.phase, total=now.total)
+                bar.update(tasks[now.phase], completed=now.done, total=now.total)
+
+        yield update

@@ -1,0 +1,58 @@
+"""``tempose eval``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tempose.cli import console
+
+if TYPE_CHECKING:
+    from tempose.graph import PoseGraph
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare poses with the truth."""
+    from tempose.geometry import ALIGNMENTS
+    from tempose.io import read_poses
+    from tempose.metrics import graph_consistency, pose_errors
+
+    path = Path(arguments.estimate)
+    estimate = read_poses(path / "poses.csv" if path.is_dir() else path)
+    truth = read_poses(arguments.truth)
+    errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.robust)
+    graph = _graph(arguments, path)
+    consistency = None if graph is None else graph_consistency(graph, estimate.select(graph.node_ids))
+    console.table(
+        arguments,
+        [
+            ("nodes compared", str(errors.n_nodes)),
+            ("alignment", ALIGNMENTS[errors.alignment] + (", L1" if errors.robust else "")),
+            ("scale", f"{errors.scale:.6g}"),
+            ("MRE, mean rotation error", f"{errors.mean_rotation_deg:.6g}°"),
+            ("median rotation error", f"{errors.median_rotation_deg:.6g}°"),
+            ("MTE, mean translation error", f"{errors.mean_translation:.6g}"),
+            ("median translation error", f"{errors.median_translation:.6g}"),
+            ("ATE, root mean square", f"{errors.ate_rmse:.6g}"),
+            ("RPE, consecutive nodes", f"{errors.rpe_rotation_deg:.6g}° and {errors.rpe_translation:.6g}"),
+            ("graph consistency", "unknown: give the graph with --graph" if consistency is None else f"{consistency:.6f}"),
+        ],
+    )
+    console.emit(arguments, {**errors.as_dict(), "graph_consistency": consistency})
+    return 0
+
+
+def _graph(arguments: argparse.Namespace, estimate: Path) -> PoseGraph | None:
+    """The graph to be consistent with: the one given, the solve's own, or the edges in the estimate's file."""
+    from tempose.errors import TemposeError
+    from tempose.io import read_graph
+
+    if arguments.graph:
+        return read_graph(arguments.graph)
+    if estimate.is_dir():
+        return read_graph(estimate / "graph.csv")
+    try:
+        return read_graph(estimate)
+    except TemposeError:
+        return None

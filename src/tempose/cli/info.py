@@ -1,0 +1,29 @@
+"""``tempose info``."""
+
+from __future__ import annotations
+
+import argparse
+
+from tempose.cli import console
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Describe a graph."""
+    from tempose.overview import overview
+
+    graph = console.read_graph(arguments)
+    facts = overview(graph)
+    console.notice(arguments, *graph.notices)
+    console.table(arguments, [(name.replace("_", " "), _words(value)) for name, value in facts.items()], arguments.graph)
+    console.emit(arguments, {**facts, "notices": list(graph.notices)})
+    return 0
+
+
+def _words(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return (", ".join(_words(v) for v in value[:8]) + (", …" if len(value) > 8 else "")) if value else "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
+    return "–" if value is None else str(value)

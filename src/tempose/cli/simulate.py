@@ -1,0 +1,37 @@
+"""``tempose simulate``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tempose.cli import console
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write a synthetic graph and its truth."""
+    from tempose.io import write_graph, write_poses
+    from tempose.optimum.starts import tree_poses
+    from tempose.simulate import simulate
+
+    made = simulate(
+        arguments.nodes,
+        shape=arguments.shape,
+        completeness=arguments.completeness,
+        sigma_rot_deg=arguments.sigma_rot_deg,
+        sigma_trans=arguments.sigma_trans,
+        seed=arguments.seed,
+    )
+    path = Path(arguments.output)
+    truth = path.with_name(f"{path.stem}.truth{path.suffix}")
+    write_graph(path, made.graph, tree_poses(made.graph, made.graph.spanning_tree()))
+    write_poses(truth, made.truth)
+    console.say(arguments, f"{path}: {made.graph.n_nodes} nodes, {made.graph.n_edges} edges; the truth is in {truth}")
+    console.emit(
+        arguments,
+        {
+            "graph": str(path), "truth": str(truth), "seed": arguments.seed, "shape": arguments.shape,
+            "n_nodes": made.graph.n_nodes, "n_edges": made.graph.n_edges,
+        },
+    )  # fmt: skip
+    return 0

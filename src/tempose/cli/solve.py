@@ -1,0 +1,95 @@
+"""``tempose solve``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+from tempose.cli import console
+
+_OPTIONS = (
+    "start optimiser optimise_steps anneal draws chains beta scheme noise letters step friction thin warmup batch gauge seed"
+).split()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, solve, write the directory, print a summary."""
+    graph = console.read_graph(arguments)
+    given = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name, None) is not None}
+    return solve_and_write(arguments, graph, arguments.truth, given)
+
+
+def solve_and_write(arguments: argparse.Namespace, graph, truth_path, given) -> int:  # type: ignore[no-untyped-def]
+    """Solve a graph into ``arguments.output``; shared with the demo."""
+    from tempose.io import read_poses
+    from tempose.options import preset
+    from tempose.report.build import write_report
+    from tempose.solve import solve
+
+    options = preset(getattr(arguments, "preset", "default"), **given)
+    truth = None if truth_path is None else read_poses(truth_path)
+    home = Path(arguments.output)
+    prepare_directory(home, getattr(arguments, "overwrite", False))
+    stop = threading.Event()
+    with console.progress_bar(arguments) as progress, _interruptible(stop):
+        solution = solve(graph, options, directory=home, progress=progress, stop=stop)
+    console.notice(arguments, *solution.notices)
+    solution.save(home)
+    if not getattr(arguments, "no_report", False):
+        write_report(home / "report.html", solution, truth)
+    console.say(arguments, solution.summary())
+    if truth is not None:
+        from tempose.metrics import pose_errors
+
+        errors = pose_errors(solution.estimate, truth)
+        console.say(
+            arguments,
+            f"error to the truth: mean {errors.mean_rotation_deg:.4g}° and {errors.mean_translation:.4g} (SE(3) alignment)",
+        )
+    page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
+    console.say(arguments, f"written to {home}{page}")
+    console.emit(arguments, solution.facts())
+    if solution.status == "interrupted":
+        kept = solution.draws.n_draws if solution.draws is not None else 0
+        console.say(arguments, f"interrupted: {kept} draws are kept; the same command goes on from here")
+        return 1
+    return 0
+
+
+def prepare_directory(home: Path, overwrite: bool) -> None:
+    """Make the output directory, or empty it of an earlier solve; never touch a directory that is not ours."""
+    from tempose.errors import TemposeError
+
+    try:
+        if home.exists() and not home.is_dir():
+            raise TemposeError(f"{home} is a file; give a directory to -o")
+        if overwrite and (home / "draws").exists():
+            shutil.rmtree(home / "draws")
+            (home / "estimate.npz").unlink(missing_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TemposeError(f"cannot write to {home}: {error.strerror}") from None
+
+
+class _interruptible:  # noqa: N801
+    """Within, the first Ctrl-C asks the run to end after the current draw; the second ends it at once."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+
+    def __enter__(self) -> None:
+        self.before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.stop.set()
+        signal.signal(signal.SIGINT, self.before)
+
+    def __exit__(self, *_: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.before)
