@@ -9,18 +9,19 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ndtri
 
 from tempose.bingham import Bingham
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.inference.chain import ChainState, Dynamics, GeodesicChain
 from tempose.inference.schemes import Scheme
-from tempose.kernels.geodesic import advance, advance_parallel, choose_batch
+from tempose.kernels import elementary, potential
+from tempose.kernels.geodesic import NO_TABLE, advance, advance_parallel, choose_batch
+from tempose.kernels.memory import rows
 from tempose.kernels.potential import minibatch_gradient
-from tempose.kernels.random import fill_normals, normal, philox, uniform
+from tempose.kernels.random import NODES_PER_BLOCK, block_of_normals, box_muller, fill_normals, philox
 from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
+from tempose.posterior import Posterior, Priors, _edge_blocks
 from tempose.streams import key as stream_key
 from twins import euclidean_gradient, projected, pure, simulate
 
@@ -59,6 +60,12 @@ def random_priors(rng: np.random.Generator, n: int, kind: str) -> Priors:
     if kind in ("flat", "bingham"):
         return Priors(rotation)
     return Priors(rotation, rng.standard_normal((n, 3)), positive_definite(rng, n, 1.0), kind == "gaussian on position")
+
+
+def packed(poses: Poses) -> np.ndarray:
+    state = rows(len(poses))
+    state[:, :4], state[:, 4:7] = poses.wxyz, poses.position
+    return state
 
 
 def random_poses(rng: np.random.Generator, n: int) -> Poses:
@@ -197,26 +204,24 @@ def test_minibatches_average_to_the_full_gradient(precision):
     poses = random_poses(rng, 8)
     energy, g = posterior.gradient(poses)
     table = posterior.full_edge_table
-    out = np.empty((m, 8, 6))
+    state, out = packed(poses), np.empty((m, 8, 8))
     energies = np.empty(m)
     for row in range(m):
         target = int(np.searchsorted(table.start, row, side="right")) - 1
         batch = np.array([[target, row]])
-        energies[row] = minibatch_gradient(
-            table, posterior.prior_table, poses.wxyz, poses.position, batch, float(m), out[row]
-        )
+        energies[row] = minibatch_gradient(table, posterior.prior_table, state, batch, float(m), out[row])
     assert energies.mean() == pytest.approx(energy, rel=1e-13)
-    np.testing.assert_allclose(out.mean(0), g, atol=1e-13 * np.abs(out).max())
+    np.testing.assert_allclose(out.mean(0)[:, :6], g, atol=1e-13 * np.abs(out).max())
 
     # and by the batches that the sampler draws: mean within 5 standard errors everywhere
     draws, size = 2000, 10
-    batch, one = np.empty((size, 2), np.int64), np.empty((8, 6))
+    batch, one = np.empty((size, 2), np.int64), np.empty((8, 8))
     total, square = np.zeros((8, 6)), np.zeros((8, 6))
     for step in range(draws):
         choose_batch(table, stream_key(1, "chain"), step, batch)
-        minibatch_gradient(table, posterior.prior_table, poses.wxyz, poses.position, batch, m / size, one)
-        total += one
-        square += one**2
+        minibatch_gradient(table, posterior.prior_table, state, batch, m / size, one)
+        total += one[:, :6]
+        square += one[:, :6] ** 2
     mean = total / draws
     error = np.sqrt((square / draws - mean**2) / draws)
     assert np.all(np.abs(mean - g) < 5.0 * error)
@@ -341,18 +346,39 @@ def test_philox_known_answers(counter, key, expected):
     assert tuple(int(w) for w in philox(*map(np.uint64, counter), *map(np.uint64, key))) == expected
 
 
-def test_normal_is_the_quantile_function():
-    tails = np.geomspace(1e-17, 0.5, 2000)
-    for p in (tails, 1.0 - tails[tails > 1e-15], np.linspace(0.001, 0.999, 2001), np.array([0.075, 0.925])):
-        got = np.array([normal(x) for x in p])
-        np.testing.assert_allclose(got, ndtri(p), rtol=3e-14, atol=1e-16)
-    assert normal(0.5) == 0.0
+def test_elementary_functions_are_accurate_to_the_last_bits():
+    x = np.concatenate(
+        [np.geomspace(2.0**-53, 1.0, 4001), 1.0 - np.geomspace(2.0**-53, 0.5, 500), [0.5, 0.707, 2.0, 7e9]]
+    )
+    got = np.array([elementary.logarithm(v) for v in x])
+    np.testing.assert_allclose(got, np.log(x), rtol=3e-16)
+    angle = np.concatenate([np.linspace(-0.25 * np.pi, 0.25 * np.pi, 2001), [1e-9]])
+    got = np.array([elementary.cos_sinc(v * v) for v in angle])
+    np.testing.assert_allclose(got, np.stack([np.cos(angle), np.sinc(angle / np.pi)], axis=1), rtol=3e-16)
+    for bits in (0, 1 << 11, 1 << 12, 1 << 63, (1 << 64) - 1):
+        exact = ((bits >> 12) + 0.5) / 2.0**52
+        assert 0.0 < elementary.open_unit(np.uint64(bits)) == exact < 1.0
 
 
-def test_uniforms_stay_inside_the_open_interval():
-    ones, zero = np.uint64(0xFFFFFFFF), np.uint64(0)
-    assert 0.0 < uniform(zero, zero) < 1e-15
-    assert 1.0 - 1e-15 < uniform(ones, ones) < 1.0
+def test_normals_follow_box_and_muller():
+    words = np.random.default_rng(17).integers(1 << 64, size=(2000, 2), dtype=np.uint64)
+    words[:8, 0] = [0, 1 << 12, (1 << 64) - 1, 1 << 63, 1 << 62, 3 << 62, 0, (1 << 64) - 1]
+    words[:8, 1] = [0, 1, 2, 3, (1 << 64) - 1, (1 << 64) - 2, (1 << 64) - 3, (1 << 64) - 4]
+    got = np.array([box_muller(a, b) for a, b in words])
+    u, v = ((words >> np.uint64(12)).astype(float).T + 0.5) / 2.0**52
+    angle = 0.5 * np.pi * (v - 0.5 + (words[:, 1] & np.uint64(3)).astype(float))
+    expected = np.sqrt(-2.0 * np.log(u)) * np.array([np.cos(angle), np.sin(angle)])
+    np.testing.assert_allclose(got, expected.T, rtol=0.0, atol=5e-15)
+
+
+@pytest.mark.parametrize("count", [1, 5, NODES_PER_BLOCK])
+def test_blocks_of_normals_are_those_of_their_nodes(count):
+    """Vector instructions and scalar ones give the same bits."""
+    key, first = stream_key(9, "chain"), 300
+    out = np.empty(6 * NODES_PER_BLOCK)
+    block_of_normals(key, 4, 7, first, count, out)
+    expected = draws(key, 4, 7, first + count, 6)[first:]
+    np.testing.assert_array_equal(out.reshape(6, NODES_PER_BLOCK)[:, :count].T, expected)
 
 
 def draws(key: np.ndarray, step: int, lane: int, n: int, columns: int) -> np.ndarray:
@@ -399,8 +425,8 @@ def test_lanes_do_not_depend_on_how_many_are_asked_for():
 # ---------------------------------------------------------------------- threads
 
 THREADS = """
-import hashlib, sys
-import numba, numpy as np
+import sys
+import numba
 sys.path.insert(0, sys.argv[1])
 from test_kernels import large_run
 for kind in ("isotropic", "full"):
@@ -413,26 +439,47 @@ for kind in ("isotropic", "full"):
 
 def large_run(kind: str, parallel: bool) -> list[bytes]:
     """Gradient and some steps on a graph of several chunks, as bytes."""
-    from tempose.kernels import potential
-
     rng = np.random.default_rng(15)
     n, m = 4000, 70_000
     posterior = Posterior(random_graph(rng, n, m, kind), random_priors(rng, n, "gaussian on t"))
     assert posterior.runs_parallel
-    assert len(posterior.edge_table.chunk) > 4
-    poses, velocity = random_poses(rng, n), rng.standard_normal((n, 6))
-    g = np.empty((n, 6))
-    evaluate = potential.gradient_parallel if parallel else potential.gradient
-    tables = posterior.edge_table, posterior.prior_table
-    energy = evaluate(*tables, poses.wxyz, poses.position, posterior.workspace(), g)
+    assert len(posterior.edge_blocks.tile) > 8
+    state, velocity = packed(random_poses(rng, n)), rng.standard_normal((n, 6))
+    g, work = rows(n), posterior.workspace()
+    evaluate, run = (potential.gradient_parallel, advance_parallel) if parallel else (potential.gradient, advance)
+    energy = evaluate(posterior.edge_blocks, posterior.prior_table, state, work, g)
     out = [np.float64(energy).tobytes(), g.tobytes()]
-    ops = Scheme("baoab").operations(1e-3, 5.0, 1.0)
-    wxyz, position, energies = poses.wxyz.copy(), poses.position.copy(), np.empty(3)
-    (advance_parallel if parallel else advance)(
-        *tables, ops, 0, 3, wxyz, position, velocity, g, False, np.ones((n, 2)), stream_key(1, "chain"), False,
-        posterior.workspace(), np.empty((0, 2), np.int64), energies,
+    energies = np.empty(3)
+    run(
+        posterior.edge_blocks, NO_TABLE, posterior.prior_table, Scheme("baoab").operations(1e-3, 5.0, 1.0), 0, 3, state,
+        velocity, g, False, np.ones((n, 2)), stream_key(1, "chain"), False, work, np.empty((0, 2), np.int64), energies,
     )  # fmt: skip
-    return out + [a.tobytes() for a in (wxyz, position, velocity, energies)]
+    return out + [a.tobytes() for a in (state, velocity, energies)]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("precision", ["isotropic", "full"])
+def test_tiles_hold_every_edge_once_and_share_no_node_within_a_round(groups, precision):
+    rng = np.random.default_rng(18)
+    graph = random_graph(rng, 300, 5000, precision)
+    blocks = _edge_blocks(graph, groups)
+    width = blocks.edge.shape[1] // potential.BLOCK
+    edge = blocks.edge.reshape(-1, width, potential.BLOCK).transpose(0, 2, 1).reshape(-1, width)
+    real = edge[:, 7] > 0.0
+    ends = np.stack([blocks.source.ravel(), blocks.target.ravel()], axis=1)
+    expected = np.column_stack([graph.edge_i, graph.edge_j, graph.j_from_i_wxyz])
+    got = np.column_stack([ends, edge[:, :4]])[real]
+    np.testing.assert_array_equal(got[np.lexsort(got.T)], expected[np.lexsort(expected.T)])
+    assert blocks.round[-1] == len(blocks.tile) - 1
+    assert blocks.tile[-1] == len(blocks.target)
+    for r in range(len(blocks.round) - 1):
+        tiles = range(blocks.round[r], blocks.round[r + 1])
+        assert r == 0 or len(tiles) == groups // 2
+        nodes = [
+            np.unique(ends[blocks.tile[t] * potential.BLOCK : blocks.tile[t + 1] * potential.BLOCK]) for t in tiles
+        ]
+        together = np.concatenate(nodes)
+        assert len(np.unique(together)) == len(together)
 
 
 def test_results_are_the_same_bits_on_any_number_of_threads():

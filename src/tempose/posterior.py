@@ -9,6 +9,7 @@ This module holds the readable implementation, which is the definition, and the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,13 +24,12 @@ from tempose.poses import Poses
 
 if TYPE_CHECKING:
     from tempose.bingham import Bingham
-    from tempose.kernels.potential import EdgeTable, PriorTable, Workspace
+    from tempose.kernels.potential import EdgeBlocks, EdgeTable, PriorTable, Workspace
 
 Array = NDArray[np.float64]
 
 PARALLEL_FROM_EDGES = 20_000  # below this one thread is faster than waking a second
-_EDGES_PER_CHUNK = 16_384
-_MOST_CHUNKS = 8
+_MOST_GROUPS = 16  # of nodes: twice the number of threads that can share the edges of a random graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class Posterior:
 
     @cached_property
     def edge_table(self) -> EdgeTable:
-        """The graph as the kernels want it (see :mod:`tempose.kernels.potential`)."""
+        """The edges in rows, sorted by target (see :mod:`tempose.kernels.potential`): for Hessians."""
         return _edge_table(self.graph, self.edge_order, full=not self.graph.is_isotropic)
 
     @cached_property
@@ -179,12 +179,18 @@ class Posterior:
         """Whether the graph is large enough for several threads to pay."""
         return self.graph.n_edges >= PARALLEL_FROM_EDGES
 
+    @cached_property
+    def edge_blocks(self) -> EdgeBlocks:
+        """The edges in the order and layout of the gradient kernel."""
+        groups = 4 * math.isqrt(self.graph.n_edges // PARALLEL_FROM_EDGES) if self.runs_parallel else 1
+        return _edge_blocks(self.graph, min(groups, _MOST_GROUPS))
+
     def workspace(self) -> Workspace:
         """Fresh scratch memory for the gradient kernel; one per thread of control."""
-        from tempose.kernels.potential import NODES_PER_BLOCK, Workspace
+        from tempose.kernels.potential import Workspace
+        from tempose.kernels.random import NODES_PER_BLOCK
 
-        n, chunks = self.graph.n_nodes, len(self.edge_table.chunk) - 1
-        return Workspace(np.zeros((chunks, n, 6)), np.zeros(chunks), np.zeros(-(-n // NODES_PER_BLOCK)))
+        return Workspace(np.zeros(len(self.edge_blocks.tile) - 1), np.zeros(-(-self.graph.n_nodes // NODES_PER_BLOCK)))
 
     def gradient(self, poses: Poses) -> tuple[float, Array]:
         """U and its gradient (n, 6): by world-frame rotation vectors (a → exp(ω/2) a), then by positions."""
@@ -192,13 +198,19 @@ class Posterior:
 
     def gradient_at(self, wxyz: Array, position: Array, work: Workspace | None = None) -> tuple[float, Array]:
         """The same for plain arrays of world_from_node quaternions (n, 4) and positions (n, 3)."""
+        from tempose.kernels.memory import rows
+
+        state, out = rows(len(wxyz)), rows(len(wxyz))
+        state[:, :4], state[:, 4:7] = wxyz, position
+        energy = self.gradient_into(state, self.workspace() if work is None else work, out)
+        return energy, np.ascontiguousarray(out[:, :6])
+
+    def gradient_into(self, state: Array, work: Workspace, out: Array) -> float:
+        """Write the gradient at the kernels' ``state`` into ``out``, both (n, 8), and return U."""
         from tempose.kernels import potential as kernel
 
         evaluate = kernel.gradient_parallel if self.runs_parallel else kernel.gradient
-        out = np.empty((len(wxyz), 6))
-        work = self.workspace() if work is None else work
-        arrays = np.ascontiguousarray(wxyz), np.ascontiguousarray(position)
-        return float(evaluate(self.edge_table, self.prior_table, *arrays, work, out)), out
+        return float(evaluate(self.edge_blocks, self.prior_table, state, work, out))
 
     def potential(self, poses: Poses) -> float:
         """U at the given poses."""
@@ -209,27 +221,55 @@ class Posterior:
         return -beta * self.potential(poses)
 
 
-def _edge_table(graph: PoseGraph, order: NDArray[np.int64], full: bool) -> EdgeTable:
-    from tempose.kernels.potential import EdgeTable
-
-    n, m = graph.n_nodes, graph.n_edges
-    i, j = graph.edge_i[order], graph.edge_j[order]
-    start = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=n))]).astype(np.int64)
-    t = np.nan_to_num(graph.j_from_i_t)
+def _edge_rows(graph: PoseGraph, full: bool) -> Array:
+    """Numbers of each edge (m, width) as in :data:`tempose.kernels.potential.ISO_WIDTH` and ``FULL_WIDTH``."""
     if full:
         upper = np.triu_indices(3)
         parts = [graph.concentration_matrices[:, *upper], graph.precision_matrices[:, *upper]]
     else:
         parts = [graph.concentration[:, None], (graph.precision * graph.has_translation)[:, None]]
-    edge = np.ascontiguousarray(np.concatenate([graph.j_from_i_wxyz, t, *parts], axis=1)[order])
+    return np.concatenate([graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t), *parts], axis=1)
 
-    chunks = int(np.clip(m // _EDGES_PER_CHUNK, 1, _MOST_CHUNKS))
-    cut = np.searchsorted(start, np.linspace(0, m, chunks + 1)).astype(np.int64)
-    cut[0], cut[-1] = 0, n
-    cut = np.maximum.accumulate(cut)
-    low, high = cut[:-1].copy(), cut[1:].copy()
-    for k in range(chunks):
-        touched = i[start[cut[k]] : start[cut[k + 1]]]
-        if len(touched):
-            low[k], high[k] = min(low[k], touched.min()), max(high[k], touched.max() + 1)
-    return EdgeTable(start, i.astype(np.int32), edge, cut, low, high)
+
+def _edge_table(graph: PoseGraph, order: NDArray[np.int64], full: bool) -> EdgeTable:
+    from tempose.kernels.potential import EdgeTable
+
+    start = np.concatenate([[0], np.cumsum(np.bincount(graph.edge_j, minlength=graph.n_nodes))]).astype(np.int64)
+    return EdgeTable(start, graph.edge_i[order].astype(np.int32), _edge_rows(graph, full)[order])
+
+
+def _edge_blocks(graph: PoseGraph, groups: int) -> EdgeBlocks:
+    """Tiles of edges between pairs of node groups, in rounds of disjoint pairs.
+
+    Groups are ranges of nodes with about the same number of edge ends; ``groups`` is 1 or even. All pairs are played as
+    in a tournament: after the edges within the groups, round r has the pairs a + b ≡ 2r (mod ``groups`` − 1), in which
+    the last group stands in for the missing partner a ≡ r.
+    """
+    from tempose.kernels.potential import BLOCK, EdgeBlocks
+
+    i, j, m = graph.edge_i, graph.edge_j, graph.n_edges
+    ends = np.cumsum(graph.degree)
+    group = np.minimum((ends - graph.degree) * groups // max(2 * m, 1), groups - 1)
+    low, high = np.minimum(group[i], group[j]), np.maximum(group[i], group[j])
+    others = max(groups - 1, 1)
+    meet = np.where(high == groups - 1, low, (low + high) * (groups // 2) % others)  # groups/2 is the inverse of 2
+    turn = np.where(low == high, 0, 1 + meet)
+    order = np.lexsort((i, j, low, turn))
+
+    first = np.flatnonzero(np.diff(turn[order] * groups + low[order], prepend=-1))  # of each tile
+    count = np.diff(first, append=m)
+    blocks = -(-count // BLOCK)
+    tile = np.concatenate([[0], np.cumsum(blocks)])
+    # row of each slot; the slots after a tile's last edge repeat it
+    slot = np.arange(tile[-1] * BLOCK) - np.repeat(tile[:-1], blocks * BLOCK) * BLOCK
+    at = order[np.repeat(first, blocks * BLOCK) + np.minimum(slot, np.repeat(count - 1, blocks * BLOCK))]
+    edge = _edge_rows(graph, full=not graph.is_isotropic)[at]
+    edge[slot >= np.repeat(count, blocks * BLOCK), 7:] = 0.0  # no weight
+    shape, width = (int(tile[-1]), BLOCK), edge.shape[1]
+    return EdgeBlocks(
+        target=j[at].astype(np.uint32).reshape(shape),
+        source=i[at].astype(np.uint32).reshape(shape),
+        edge=np.ascontiguousarray(edge.reshape(*shape, width).transpose(0, 2, 1)).reshape(shape[0], width * BLOCK),
+        tile=tile.astype(np.int64),
+        round=np.append(np.flatnonzero(np.diff(turn[order][first], prepend=-1)), len(first)).astype(np.int64),
+    )

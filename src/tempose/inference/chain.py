@@ -92,17 +92,20 @@ class GeodesicChain:
         key: NDArray[np.uint64],
         inverse_mass: Array | None = None,
     ) -> None:
+        from tempose.kernels.memory import rows
+
         n = posterior.graph.n_nodes
         self.posterior = posterior
         self.key = key
         self.inverse_mass = np.ones((n, 2)) if inverse_mass is None else np.ascontiguousarray(inverse_mass, float)
         if isinstance(start, Poses):
             start = ChainState(start.wxyz, start.position, np.zeros((n, 6)), 0)
-        self._wxyz = start.wxyz.copy()
-        self._position = start.position.copy()
+        self._state = rows(n)
+        self._wxyz, self._position = self._state[:, :4], self._state[:, 4:7]
+        self._wxyz[:], self._position[:] = start.wxyz, start.position
         self._velocity = start.velocity.copy()
         self._step = start.step
-        self._gradient = np.zeros((n, 6))
+        self._gradient = rows(n)
         self._fresh = False
         self._work = posterior.workspace()
 
@@ -122,7 +125,9 @@ class GeodesicChain:
 
     def potential(self) -> float:
         """U at the current poses (with all edges)."""
-        return self.posterior.gradient_at(self._wxyz, self._position, self._work)[0]
+        from tempose.kernels.memory import rows
+
+        return self.posterior.gradient_into(self._state, self._work, rows(len(self._state)))
 
     def thermalise(self, beta: float) -> None:
         """Draw fresh velocities from their equilibrium ``N(0, M⁻¹/β)``, on a lane of the stream of its own."""
@@ -144,13 +149,13 @@ class GeodesicChain:
         energies = np.full(steps, np.nan)
         parallel = self.posterior.runs_parallel and dynamics.batch == 0
         advance = geodesic.advance_parallel if parallel else geodesic.advance
-        table = self.posterior.full_edge_table if dynamics.batch else self.posterior.edge_table
-        # A cached gradient is a function of the state alone, so a resumed chain may recompute it; a stochastic one is not.
+        table = self.posterior.full_edge_table if dynamics.batch else geodesic.NO_TABLE
+        # a full gradient is a function of the state alone, so a resumed chain may recompute it; a stochastic one is not
         fresh = self._fresh and not dynamics.batch
         self._fresh = bool(
             advance(
-                table, self.posterior.prior_table, dynamics.operations, self._step, steps,
-                self._wxyz, self._position, self._velocity, self._gradient, fresh, self.inverse_mass, self.key,
+                self.posterior.edge_blocks, table, self.posterior.prior_table, dynamics.operations, self._step, steps,
+                self._state, self._velocity, self._gradient, fresh, self.inverse_mass, self.key,
                 dynamics.coordinates == "paper", self._work, np.empty((dynamics.batch, 2), np.int64), energies,
             )
         )  # fmt: skip

@@ -1,17 +1,22 @@
 """The potential U and its gradient over all edges and priors.
 
-State: ``wxyz`` (n, 4) world_from_node quaternions ``a`` and ``position`` (n, 3) world positions ``p``. With measured
+State: rows (n, 8) of world_from_node quaternions ``a``, world positions ``p`` and one unused number. With measured
 ``(q, t) = j_from_i``, all residuals are formed in the world frame, where the two ends of an edge share their gradient:
 
     (s, w) = a_j ⊗ q ⊗ ā_i          world-frame rotation residual, |w| = sin(θ/2) = |ν|
     ρ      = R(a_j) t − (p_i − p_j)  world-frame translation residual
     U      = λ|w|² + ½ τ|ρ|²         (isotropic)
 
-Gradients are with respect to world-frame rotation vectors ω (``a → exp(ω/2) a``) and positions:
+Gradients are with respect to world-frame rotation vectors ω (``a → exp(ω/2) a``) and positions, rows (n, 8) with two
+unused numbers:
 
     ∂U/∂ω_j = λ s w + τ m × ρ,  ∂U/∂ω_i = −λ s w,  ∂U/∂p_j = τρ = −∂U/∂p_i,  m = R(a_j) t.
 
 Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and ``R(a_j)ᵀ ρ``.
+
+Edges come in blocks. Each goes through three loops: collect the poses at both ends in columns, compute (the compiler
+makes that loop four edges wide), and distribute the results to the nodes. Blocks come in tiles, tiles in rounds; the
+tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number.
 """
 
 from __future__ import annotations
@@ -22,22 +27,36 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from tempose.kernels.memory import prefetch
+from tempose.kernels.random import NODES_PER_BLOCK
+
 Array = NDArray[np.float64]
 
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
 FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
-NODES_PER_BLOCK = 256
+BLOCK = 64  # edges
+_COLUMNS = 11
 
 
 class EdgeTable(NamedTuple):
-    """Edges sorted by their target node j, cut in chunks that are processed independently."""
+    """Edges in rows, sorted by their target node j: for minibatches and Hessians."""
 
     start: NDArray[np.int64]  # (n + 1,) edges of target j are start[j]:start[j+1]
     source: NDArray[np.int32]  # (m,) node i
     edge: Array  # (m, ISO_WIDTH) or (m, FULL_WIDTH)
-    chunk: NDArray[np.int64]  # (K + 1,) chunk k covers targets chunk[k]:chunk[k+1]
-    low: NDArray[np.int64]  # (K,) the nodes chunk k touches lie in low[k]:high[k]
-    high: NDArray[np.int64]
+
+
+class EdgeBlocks(NamedTuple):
+    """Edges in blocks of columns, sorted by round, tile and target: for the gradient.
+
+    The last block of a tile is filled up with copies of its last edge that have no weight.
+    """
+
+    target: NDArray[np.uint32]  # (K, BLOCK) node j
+    source: NDArray[np.uint32]  # (K, BLOCK) node i
+    edge: Array  # (K, width * BLOCK) number c of edge k at c * BLOCK + k
+    tile: NDArray[np.int64]  # (T + 1,) tile t has blocks tile[t]:tile[t+1]
+    round: NDArray[np.int64]  # (R + 1,) round r has tiles round[r]:round[r+1]
 
 
 class PriorTable(NamedTuple):
@@ -50,10 +69,9 @@ class PriorTable(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Scratch: one accumulator of (gradient by ω, gradient by position) per chunk."""
+    """Scratch for the gradient: what is summed in the end."""
 
-    partial: Array  # (K, n, 6), zero between calls
-    energy: Array  # (K,)
+    tile_energy: Array  # (T,)
     node_energy: Array  # (number of node blocks,)
 
 
@@ -77,64 +95,151 @@ def _multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _symmetric(edge, e, at, x, y, z):  # type: ignore[no-untyped-def]
-    """Symmetric matrix stored as six numbers in ``edge[e, at:]``, times a vector."""
-    xx, xy, xz = edge[e, at], edge[e, at + 1], edge[e, at + 2]
-    yy, yz, zz = edge[e, at + 3], edge[e, at + 4], edge[e, at + 5]
+def _symmetric(xx, xy, xz, yy, yz, zz, x, y, z):  # type: ignore[no-untyped-def]
+    """Symmetric matrix times a vector."""
     return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
 
 
+@njit(cache=True, inline="always")
+def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+    """Energy, −∂U/∂ω_i, ∂U/∂p_j and ∂U/∂ω_j of one edge with numbers ``edge[b, at + c stride]``, d = p_i − p_j."""
+    jw, jx, jy, jz = aj
+    iw, ix, iy, iz = ai
+    q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
+    t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
+    lam, tau = edge[b, at + 7 * stride], edge[b, at + 8 * stride]
+    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    m0, m1, m2 = _rotate(jw, jx, jy, jz, t0, t1, t2)
+    f0, f1, f2 = m0 - d[0], m1 - d[1], m2 - d[2]
+    energy = lam * (x * x + y * y + z * z) + 0.5 * tau * (f0 * f0 + f1 * f1 + f2 * f2)
+    ls = lam * s
+    x, y, z = ls * x, ls * y, ls * z
+    f0, f1, f2 = tau * f0, tau * f1, tau * f2
+    swing = (x + (m1 * f2 - m2 * f1), y + (m2 * f0 - m0 * f2), z + (m0 * f1 - m1 * f0))
+    return energy, (x, y, z), (f0, f1, f2), swing
+
+
+@njit(cache=True, inline="always")
+def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+    """The same for full precisions.
+
+    Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
+    the rotation's part of ``∂U/∂ω_j = R(a_j)(s Λν − ν × Λν) = −∂U/∂ω_i``.
+    """
+    jw, jx, jy, jz = aj
+    iw, ix, iy, iz = ai
+    q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
+    t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
+    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    n0, n1, n2 = _rotate(jw, -jx, -jy, -jz, x, y, z)
+    h0, h1, h2 = _symmetric(
+        edge[b, at + 7 * stride], edge[b, at + 8 * stride], edge[b, at + 9 * stride],
+        edge[b, at + 10 * stride], edge[b, at + 11 * stride], edge[b, at + 12 * stride], n0, n1, n2,
+    )  # fmt: skip
+    energy = n0 * h0 + n1 * h1 + n2 * h2
+    w0, w1, w2 = _rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
+    turn = (s * w0 - (y * w2 - z * w1), s * w1 - (z * w0 - x * w2), s * w2 - (x * w1 - y * w0))
+    # the residual in j's frame is t − R(a_j)ᵀ(p_i − p_j): only the second part turns with j
+    k0, k1, k2 = _rotate(jw, -jx, -jy, -jz, d[0], d[1], d[2])
+    k0, k1, k2 = t0 - k0, t1 - k1, t2 - k2
+    p0, p1, p2 = _symmetric(
+        edge[b, at + 13 * stride], edge[b, at + 14 * stride], edge[b, at + 15 * stride],
+        edge[b, at + 16 * stride], edge[b, at + 17 * stride], edge[b, at + 18 * stride], k0, k1, k2,
+    )  # fmt: skip
+    energy += 0.5 * (k0 * p0 + k1 * p1 + k2 * p2)
+    f0, f1, f2 = _rotate(jw, jx, jy, jz, p0, p1, p2)  # P ρ in the world frame
+    swing = (
+        turn[0] + (d[1] * f2 - d[2] * f1), turn[1] + (d[2] * f0 - d[0] * f2), turn[2] + (d[0] * f1 - d[1] * f0),
+    )  # fmt: skip
+    return energy, turn, (f0, f1, f2), swing
+
+
 @njit(cache=True)
-def _edges_isotropic(table, wxyz, position, first, last, out):  # type: ignore[no-untyped-def]
-    """Add the gradients of all edges with target in ``first:last`` to ``out`` (n, 6); return their energy."""
+def _collect(blocks, b, ahead, state, column):  # type: ignore[no-untyped-def]
+    """Poses at the ends of block b in columns: a_i (4), p_i − p_j (3), a_j (4)."""
+    width = blocks.edge.shape[1] // BLOCK
+    for k in range(BLOCK):
+        i, j = blocks.source[b, k], blocks.target[b, k]
+        column[k] = state[i, 0]
+        column[k + BLOCK] = state[i, 1]
+        column[k + 2 * BLOCK] = state[i, 2]
+        column[k + 3 * BLOCK] = state[i, 3]
+        column[k + 4 * BLOCK] = state[i, 4] - state[j, 4]
+        column[k + 5 * BLOCK] = state[i, 5] - state[j, 5]
+        column[k + 6 * BLOCK] = state[i, 6] - state[j, 6]
+        column[k + 7 * BLOCK] = state[j, 0]
+        column[k + 8 * BLOCK] = state[j, 1]
+        column[k + 9 * BLOCK] = state[j, 2]
+        column[k + 10 * BLOCK] = state[j, 3]
+        at = (ahead * BLOCK + k) * width
+        prefetch(blocks.edge, at)
+        if width == FULL_WIDTH:
+            prefetch(blocks.edge, at + 8)
+            prefetch(blocks.edge, at + 16)
+
+
+@njit(cache=True, inline="always")
+def _ends(column, k):  # type: ignore[no-untyped-def]
+    aj = (column[k + 7 * BLOCK], column[k + 8 * BLOCK], column[k + 9 * BLOCK], column[k + 10 * BLOCK])
+    ai = (column[k], column[k + BLOCK], column[k + 2 * BLOCK], column[k + 3 * BLOCK])
+    return aj, ai, (column[k + 4 * BLOCK], column[k + 5 * BLOCK], column[k + 6 * BLOCK])
+
+
+@njit(cache=True, inline="always")
+def _write(column, k, energy, turn, push, swing):  # type: ignore[no-untyped-def]
+    column[k], column[k + BLOCK], column[k + 2 * BLOCK] = turn
+    column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK] = push
+    column[k + 6 * BLOCK], column[k + 7 * BLOCK], column[k + 8 * BLOCK] = swing
+    column[k + 9 * BLOCK] = energy
+
+
+@njit(cache=True)
+def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
+    """Replace the poses of block b in ``column`` by gradients (9 columns) and energies (1)."""
+    for k in range(BLOCK):
+        aj, ai, d = _ends(column, k)
+        energy, turn, push, swing = _isotropic_edge(edge, b, k, BLOCK, aj, ai, d)
+        _write(column, k, energy, turn, push, swing)
+
+
+@njit(cache=True)
+def _compute_full(edge, b, column):  # type: ignore[no-untyped-def]
+    for k in range(BLOCK):
+        aj, ai, d = _ends(column, k)
+        energy, turn, push, swing = _full_edge(edge, b, k, BLOCK, aj, ai, d)
+        _write(column, k, energy, turn, push, swing)
+
+
+@njit(cache=True)
+def _distribute(blocks, b, ahead, state, column, out):  # type: ignore[no-untyped-def]
+    """Add the results of block b to the gradients of its nodes; return their energy."""
     energy = 0.0
-    edge = table.edge
-    for j in range(first, last):
-        begin, end = table.start[j], table.start[j + 1]
-        if begin == end:
-            continue
-        jw, jx, jy, jz = wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3]
-        px, py, pz = position[j, 0], position[j, 1], position[j, 2]
-        # R(a_j), once for all edges of this target
-        r00, r01, r02 = 1.0 - 2.0 * (jy * jy + jz * jz), 2.0 * (jx * jy - jw * jz), 2.0 * (jx * jz + jw * jy)
-        r10, r11, r12 = 2.0 * (jx * jy + jw * jz), 1.0 - 2.0 * (jx * jx + jz * jz), 2.0 * (jy * jz - jw * jx)
-        r20, r21, r22 = 2.0 * (jx * jz - jw * jy), 2.0 * (jy * jz + jw * jx), 1.0 - 2.0 * (jx * jx + jy * jy)
+    k = 0
+    while k < BLOCK:
+        j = blocks.target[b, k]
         g0 = g1 = g2 = g3 = g4 = g5 = 0.0
-        for e in range(begin, end):
-            i = table.source[e]
-            iw, ix, iy, iz = wxyz[i, 0], wxyz[i, 1], wxyz[i, 2], wxyz[i, 3]
-            b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
-            s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
-            lam = edge[e, 7]
-            tau = edge[e, 8]
-            energy += lam * (x * x + y * y + z * z)
-            ls = lam * s
-            x *= ls
-            y *= ls
-            z *= ls
-            t0, t1, t2 = edge[e, 4], edge[e, 5], edge[e, 6]
-            m0 = r00 * t0 + r01 * t1 + r02 * t2
-            m1 = r10 * t0 + r11 * t1 + r12 * t2
-            m2 = r20 * t0 + r21 * t1 + r22 * t2
-            f0 = m0 - (position[i, 0] - px)
-            f1 = m1 - (position[i, 1] - py)
-            f2 = m2 - (position[i, 2] - pz)
-            energy += 0.5 * tau * (f0 * f0 + f1 * f1 + f2 * f2)
-            f0 *= tau
-            f1 *= tau
-            f2 *= tau
-            g0 += x + (m1 * f2 - m2 * f1)
-            g1 += y + (m2 * f0 - m0 * f2)
-            g2 += z + (m0 * f1 - m1 * f0)
-            g3 += f0
-            g4 += f1
-            g5 += f2
-            out[i, 0] -= x
-            out[i, 1] -= y
-            out[i, 2] -= z
-            out[i, 3] -= f0
-            out[i, 4] -= f1
-            out[i, 5] -= f2
+        while k < BLOCK and blocks.target[b, k] == j:  # a run of edges with one target
+            i = blocks.source[b, k]
+            push0, push1, push2 = column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK]
+            out[i, 0] -= column[k]
+            out[i, 1] -= column[k + BLOCK]
+            out[i, 2] -= column[k + 2 * BLOCK]
+            out[i, 3] -= push0
+            out[i, 4] -= push1
+            out[i, 5] -= push2
+            g0 += column[k + 6 * BLOCK]
+            g1 += column[k + 7 * BLOCK]
+            g2 += column[k + 8 * BLOCK]
+            g3 += push0
+            g4 += push1
+            g5 += push2
+            energy += column[k + 9 * BLOCK]
+            later = np.int64(blocks.source[ahead, k])
+            prefetch(state, 8 * later)
+            prefetch(out, 8 * later)
+            k += 1
         out[j, 0] += g0
         out[j, 1] += g1
         out[j, 2] += g2
@@ -144,62 +249,28 @@ def _edges_isotropic(table, wxyz, position, first, last, out):  # type: ignore[n
     return energy
 
 
-@njit(cache=True, inline="always")
-def _full_edge(edge, e, aj, pj, ai, pi):  # type: ignore[no-untyped-def]
-    """Energy, −∂U/∂ω_i, the part of ∂U/∂ω_j due to the translation, and ∂U/∂p_j of one edge with full precisions.
-
-    Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
-    ``∂U/∂ω_j = R(a_j)(s Λν − ν × Λν) = −∂U/∂ω_i``.
-    """
-    jw, jx, jy, jz = aj
-    iw, ix, iy, iz = ai
-    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
-    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
-    n0, n1, n2 = _rotate(jw, -jx, -jy, -jz, x, y, z)
-    h0, h1, h2 = _symmetric(edge, e, 7, n0, n1, n2)
-    energy = n0 * h0 + n1 * h1 + n2 * h2
-    w0, w1, w2 = _rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
-    c0, c1, c2 = y * w2 - z * w1, z * w0 - x * w2, x * w1 - y * w0  # w × Λν
-    m0, m1, m2 = _rotate(jw, jx, jy, jz, edge[e, 4], edge[e, 5], edge[e, 6])
-    f0 = m0 - (pi[0] - pj[0])
-    f1 = m1 - (pi[1] - pj[1])
-    f2 = m2 - (pi[2] - pj[2])
-    k0, k1, k2 = _rotate(jw, -jx, -jy, -jz, f0, f1, f2)
-    q0, q1, q2 = _symmetric(edge, e, 13, k0, k1, k2)
-    energy += 0.5 * (k0 * q0 + k1 * q1 + k2 * q2)
-    u0, u1, u2 = _rotate(jw, jx, jy, jz, q0, q1, q2)  # P ρ in the world frame
-    # the residual in j's frame is t − R(a_j)ᵀ(p_i − p_j): only the second part turns with j
-    d0, d1, d2 = m0 - f0, m1 - f1, m2 - f2
-    turn = (s * w0 - c0, s * w1 - c1, s * w2 - c2)
-    swing = (d1 * u2 - d2 * u1, d2 * u0 - d0 * u2, d0 * u1 - d1 * u0)
-    return energy, turn, swing, (u0, u1, u2)
-
-
 @njit(cache=True)
-def _edges_full(table, wxyz, position, first, last, out):  # type: ignore[no-untyped-def]
-    """The same as :func:`_edges_isotropic` for full precisions."""
+def _tile(blocks, t, state, out):  # type: ignore[no-untyped-def]
+    """Add the gradients of the edges of tile t to ``out``; return their energy."""
+    column = np.empty(_COLUMNS * BLOCK)
+    isotropic = blocks.edge.shape[1] == ISO_WIDTH * BLOCK
+    first, last = blocks.tile[t], blocks.tile[t + 1]
     energy = 0.0
-    for j in range(first, last):
-        aj = (wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3])
-        pj = (position[j, 0], position[j, 1], position[j, 2])
-        for e in range(table.start[j], table.start[j + 1]):
-            i = table.source[e]
-            ai = (wxyz[i, 0], wxyz[i, 1], wxyz[i, 2], wxyz[i, 3])
-            pi = (position[i, 0], position[i, 1], position[i, 2])
-            one, turn, swing, u = _full_edge(table.edge, e, aj, pj, ai, pi)
-            energy += one
-            for k in range(3):
-                out[j, k] += turn[k] + swing[k]
-                out[i, k] -= turn[k]
-                out[j, 3 + k] += u[k]
-                out[i, 3 + k] -= u[k]
+    for b in range(first, last):
+        ahead = min(b + 1, last - 1)
+        _collect(blocks, b, ahead, state, column)
+        if isotropic:
+            _compute_isotropic(blocks.edge, b, column)
+        else:
+            _compute_full(blocks.edge, b, column)
+        energy += _distribute(blocks, b, ahead, state, column, out)
     return energy
 
 
 @njit(cache=True)
-def _add_prior(prior, wxyz, position, node, g):  # type: ignore[no-untyped-def]
-    """Add node's prior gradient to ``g`` (n, 6); return its energy."""
-    w, x, y, z = wxyz[node, 0], wxyz[node, 1], wxyz[node, 2], wxyz[node, 3]
+def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
+    """Add node's prior gradient to ``g``; return its energy."""
+    w, x, y, z = state[node, 0], state[node, 1], state[node, 2], state[node, 3]
     energy = 0.0
     if prior.bingham.shape[0] > 0:
         b = prior.bingham[node]
@@ -213,7 +284,7 @@ def _add_prior(prior, wxyz, position, node, g):  # type: ignore[no-untyped-def]
         g[node, 1] -= h2
         g[node, 2] -= h3
     if prior.precision.shape[0] > 0:
-        p0, p1, p2 = position[node, 0], position[node, 1], position[node, 2]
+        p0, p1, p2 = state[node, 4], state[node, 5], state[node, 6]
         P, mean = prior.precision[node], prior.mean[node]
         if prior.on_position:
             d0, d1, d2 = p0 - mean[0], p1 - mean[1], p2 - mean[2]
@@ -236,66 +307,80 @@ def _add_prior(prior, wxyz, position, node, g):  # type: ignore[no-untyped-def]
     return energy
 
 
-def _gradient(table, prior, wxyz, position, work, out):  # type: ignore[no-untyped-def]
-    """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 6) and return U."""
-    n = wxyz.shape[0]
-    n_chunks = table.chunk.shape[0] - 1
-    isotropic = table.edge.shape[1] == ISO_WIDTH
-    for k in prange(n_chunks):
-        if isotropic:
-            work.energy[k] = _edges_isotropic(
-                table, wxyz, position, table.chunk[k], table.chunk[k + 1], work.partial[k]
-            )
-        else:
-            work.energy[k] = _edges_full(table, wxyz, position, table.chunk[k], table.chunk[k + 1], work.partial[k])
-    blocks = work.node_energy.shape[0]
-    for block in prange(blocks):
-        energy = 0.0
-        for node in range(block * NODES_PER_BLOCK, min(n, (block + 1) * NODES_PER_BLOCK)):
-            for c in range(6):
-                out[node, c] = 0.0
-            for k in range(n_chunks):
-                if table.low[k] <= node < table.high[k]:
-                    for c in range(6):
-                        out[node, c] += work.partial[k, node, c]
-                        work.partial[k, node, c] = 0.0
-            energy += _add_prior(prior, wxyz, position, node, out)
-        work.node_energy[block] = energy
+@njit(cache=True)
+def _start_block(block, out):  # type: ignore[no-untyped-def]
+    """Set the gradients of a block of nodes to zero."""
+    out[block * NODES_PER_BLOCK : (block + 1) * NODES_PER_BLOCK] = 0.0
+
+
+@njit(cache=True)
+def _priors_of_block(prior, state, block, out):  # type: ignore[no-untyped-def]
+    """Add the prior gradients of a block of nodes; return their energy."""
+    energy = 0.0
+    if prior.bingham.shape[0] > 0 or prior.precision.shape[0] > 0:
+        for node in range(block * NODES_PER_BLOCK, min(state.shape[0], (block + 1) * NODES_PER_BLOCK)):
+            energy += _add_prior(prior, state, node, out)
+    return energy
+
+
+@njit(cache=True)
+def _total(work):  # type: ignore[no-untyped-def]
     total = 0.0
-    for k in range(n_chunks):
-        total += work.energy[k]
-    for block in range(blocks):
-        total += work.node_energy[block]
+    for energy in work.tile_energy:
+        total += energy
+    for energy in work.node_energy:
+        total += energy
     return total
 
 
-gradient = njit(cache=True, nogil=True)(_gradient)
-gradient_parallel = njit(cache=True, parallel=True)(_gradient)
+@njit(cache=True, nogil=True)
+def gradient(blocks, prior, state, work, out):  # type: ignore[no-untyped-def]
+    """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U."""
+    for block in range(work.node_energy.shape[0]):
+        _start_block(block, out)
+    for t in range(work.tile_energy.shape[0]):
+        work.tile_energy[t] = _tile(blocks, t, state, out)
+    for block in range(work.node_energy.shape[0]):
+        work.node_energy[block] = _priors_of_block(prior, state, block, out)
+    return _total(work)
+
+
+# A function of its own rather than a second compilation of the same: numba's cache would confuse the two.
+@njit(cache=True, parallel=True)
+def gradient_parallel(blocks, prior, state, work, out):  # type: ignore[no-untyped-def]
+    """The same, to the last bit, on all threads."""
+    tile_energy, node_energy = work.tile_energy, work.node_energy  # numba loses what is written to a tuple's arrays
+    for block in prange(node_energy.shape[0]):
+        _start_block(block, out)
+    for r in range(blocks.round.shape[0] - 1):
+        for t in prange(blocks.round[r], blocks.round[r + 1]):
+            tile_energy[t] = _tile(blocks, t, state, out)
+    for block in prange(node_energy.shape[0]):
+        node_energy[block] = _priors_of_block(prior, state, block, out)
+    return _total(work)
 
 
 @njit(cache=True, nogil=True)
-def minibatch_gradient(table, prior, wxyz, position, edges, weight, out):  # type: ignore[no-untyped-def]
+def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore[no-untyped-def]
     """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times, and all priors.
 
-    Returns the matching unbiased estimate of U.
+    ``table`` holds full precisions. Returns the matching unbiased estimate of U.
     """
-    n = wxyz.shape[0]
     out[:] = 0.0
     energy = 0.0
     for b in range(edges.shape[0]):
         j, e = edges[b, 0], edges[b, 1]
         i = table.source[e]
-        aj = (wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3])
-        ai = (wxyz[i, 0], wxyz[i, 1], wxyz[i, 2], wxyz[i, 3])
-        pj = (position[j, 0], position[j, 1], position[j, 2])
-        pi = (position[i, 0], position[i, 1], position[i, 2])
-        one, turn, swing, u = _full_edge(table.edge, e, aj, pj, ai, pi)
+        aj = (state[j, 0], state[j, 1], state[j, 2], state[j, 3])
+        ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
+        d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
+        one, turn, push, swing = _full_edge(table.edge, e, 0, 1, aj, ai, d)
         energy += weight * one
         for k in range(3):
-            out[j, k] += weight * (turn[k] + swing[k])
             out[i, k] -= weight * turn[k]
-            out[j, 3 + k] += weight * u[k]
-            out[i, 3 + k] -= weight * u[k]
-    for node in range(n):
-        energy += _add_prior(prior, wxyz, position, node, out)
+            out[j, k] += weight * swing[k]
+            out[i, 3 + k] -= weight * push[k]
+            out[j, 3 + k] += weight * push[k]
+    for node in range(state.shape[0]):
+        energy += _add_prior(prior, state, node, out)
     return energy
