@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tempose.poses import Poses
     from tempose.posterior import Posterior, Priors, residuals
     from tempose.report.build import plot, write_report
-    from tempose.simulate import Simulated, simulate
+    from tempose.simulation import Simulated, simulate
     from tempose.solution import Solution
-    from tempose.solve import solve
+    from tempose.solver import solve
 
 _WHERE = {
     "Bingham": "bingham",
@@ -61,10 +61,10 @@ _WHERE = {
     "residuals": "posterior",
     "plot": "report.build",
     "write_report": "report.build",
-    "Simulated": "simulate",
-    "simulate": "simulate",
+    "Simulated": "simulation",
+    "simulate": "simulation",
     "Solution": "solution",
-    "solve": "solve",
+    "solve": "solver",
 }
 
 __all__ = [  # noqa: RUF022  (the order of the table above)
@@ -82,8 +82,7 @@ def __getattr__(name: str) -> Any:
         return metadata.version("tempose")
     if name not in _WHERE:
         raise AttributeError(f"module 'tempose' has no attribute {name!r}")
-    value = getattr(import_module(f"tempose.{_WHERE[name]}"), name)
-    globals()[name] = value  # a submodule of the same name (solve, simulate) must not shadow the function
+    value = globals()[name] = getattr(import_module(f"tempose.{_WHERE[name]}"), name)
     return value
 
 

@@ -14,7 +14,6 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tempose.errors import GraphError
-from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.poses import NodeId, Poses, _first_repeated
 
@@ -121,7 +120,9 @@ class PoseGraph:
             "has a translation that is partly NaN or infinite; give three numbers, or three NaN for rotation only",
         )
         self._refuse(np.any(np.isinf(self.j_from_i_t), axis=1), "has an infinite translation")
-        self._refuse(_not_psd(self.concentration), "has a rotation concentration that is not finite and positive semi-definite")
+        self._refuse(
+            _not_psd(self.concentration), "has a rotation concentration that is not finite and positive semi-definite"
+        )
         self._refuse(
             _not_psd(self.precision) & self.has_translation,
             "has a translation precision that is not finite and positive semi-definite",

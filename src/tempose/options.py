@@ -89,16 +89,24 @@ class SolveOptions:
 
         require(self.preset in PRESETS, f"unknown preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
         require(self.start in STARTS, f"unknown start {self.start!r}: choose one of {', '.join(STARTS)}")
-        require(self.optimiser in ("tg-mcmc", "newton", "both"), f"unknown optimiser {self.optimiser!r}: choose tg-mcmc, newton or both")
+        require(
+            self.optimiser in ("tg-mcmc", "newton", "both"),
+            f"unknown optimiser {self.optimiser!r}: choose tg-mcmc, newton or both",
+        )
         require(self.mass in ("diagonal", "identity"), f"unknown mass {self.mass!r}: choose diagonal or identity")
-        require(self.beta > 0 and math.isfinite(self.beta), f"beta must be positive and finite for draws, not {self.beta} (use draws=0 to optimise only)")
+        require(
+            self.beta > 0 and math.isfinite(self.beta),
+            f"beta must be positive and finite for draws, not {self.beta} (use draws=0 to optimise only)",
+        )
         require(self.draws >= 0, f"the number of draws cannot be negative ({self.draws})")
         require(self.chains >= 1, f"at least one chain is needed, not {self.chains}")
         require(self.optimise_steps >= 0, "optimise_steps cannot be negative")
         require(self.thin is None or self.thin >= 1, "thin must be at least 1 step")
         require(self.warmup is None or self.warmup >= 0, "warmup cannot be negative")
         require(self.seed >= 0, f"the seed must not be negative ({self.seed})")
-        require(all(b > 0 and n >= 0 for b, n in self.anneal), "annealing phases need positive beta and non-negative steps")
+        require(
+            all(b > 0 and n >= 0 for b, n in self.anneal), "annealing phases need positive beta and non-negative steps"
+        )
         self.splitting  # noqa: B018  (validates scheme, noise and letters)
 
     @property

@@ -43,7 +43,9 @@ class Poses:
         for name, width in (("wxyz", 4), ("position", 3)):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != (len(self.ids), width):
-                raise GraphError(f"{name} of {len(self.ids)} poses must have shape ({len(self.ids)}, {width}), not {value.shape}")
+                raise GraphError(
+                    f"{name} of {len(self.ids)} poses must have shape ({len(self.ids)}, {width}), not {value.shape}"
+                )
             bad = np.flatnonzero(~np.all(np.isfinite(value), axis=1))
             if len(bad):
                 raise GraphError(f"the {name} of node {self.ids[bad[0]]!r} is not finite")
@@ -53,7 +55,9 @@ class Poses:
             raise GraphError(f"node {_first_repeated(self.ids)!r} occurs twice in a set of poses: ids must be unique")
         off = np.abs(np.linalg.norm(self.wxyz, axis=1) - 1.0)
         if len(off) and off.max() > 1e-6:
-            raise GraphError(f"the quaternion of node {self.ids[int(off.argmax())]!r} is not of unit length; normalise it")
+            raise GraphError(
+                f"the quaternion of node {self.ids[int(off.argmax())]!r} is not of unit length; normalise it"
+            )
 
     def __len__(self) -> int:
         return len(self.ids)

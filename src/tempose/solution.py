@@ -93,7 +93,7 @@ class Solution:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
         if self.nodes is None:
             raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        return self.nodes.covariance[find_id(self.estimate, node)]
+        return np.asarray(self.nodes.covariance[find_id(self.estimate, node)])
 
     def relative_covariance(self, a: NodeId, b: NodeId) -> RelativeSummary:
         """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge."""
@@ -171,7 +171,9 @@ class Solution:
             f"U = {self.objective:.6g} at the estimate; graph consistency {graph_consistency(self.graph, self.estimate):.4f}",
         ]
         if self.draws is not None:
-            lines.append(f"{self.draws.n_draws} draws at β = {self.options.beta:g}, mean U = {self.draws.mean_potential:.6g}")
+            lines.append(
+                f"{self.draws.n_draws} draws at β = {self.options.beta:g}, mean U = {self.draws.mean_potential:.6g}"
+            )
         if nodes is not None:
             lines.append(
                 f"median 1σ per axis: {_median(nodes.sigma_rot_deg):.3g}° and {_median(nodes.sigma_pos):.3g} "
@@ -199,7 +201,7 @@ class Solution:
         np.save(home / "trace.npy", self.trace)
         self._save_priors(home)
         if self.draws is not None and self.draws.directory not in (None, home / "draws"):
-            shutil.copytree(self.draws.directory, home / "draws", dirs_exist_ok=True)  # type: ignore[arg-type]
+            shutil.copytree(self.draws.directory, home / "draws", dirs_exist_ok=True)
         write_atomically(home / "result.json", (json.dumps(self.facts(), indent=2) + "\n").encode())
         return home
 

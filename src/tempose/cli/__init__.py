@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 1)
     except MemoryError:
-        return _fail("out of memory: the graph, or the number of draws kept in memory, is too large for this machine", 1)
+        return _fail(
+            "out of memory: the graph, or the number of draws kept in memory, is too large for this machine", 1
+        )
 
 
 def _fail(message: str, code: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tempose.graph import PoseGraph
-    from tempose.solve import Progress, ProgressHook
+    from tempose.solver import Progress, ProgressHook
 
 
 def say(arguments: argparse.Namespace, *lines: str) -> None:
@@ -78,7 +78,8 @@ def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn  # noqa: I001
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = [
         TextColumn("{task.description:>12}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),

@@ -15,5 +15,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = resources.files("tempose") / "examples"
     with resources.as_file(folder / "sphere.g2o") as path, resources.as_file(folder / "sphere.truth.g2o") as truth:
-        console.say(arguments, "A robot circled a sphere and measured its own motion with 5° and 0.05 units of noise per step:")
+        console.say(
+            arguments, "A robot circled a sphere and measured its own motion with 5° and 0.05 units of noise per step:"
+        )
         return solve_and_write(arguments, read_graph(path), truth, {"seed": arguments.seed})

@@ -36,7 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
             ("median translation error", f"{errors.median_translation:.6g}"),
             ("ATE, root mean square", f"{errors.ate_rmse:.6g}"),
             ("RPE, consecutive nodes", f"{errors.rpe_rotation_deg:.6g}° and {errors.rpe_translation:.6g}"),
-            ("graph consistency", "unknown: give the graph with --graph" if consistency is None else f"{consistency:.6f}"),
+            (
+                "graph consistency",
+                "unknown: give the graph with --graph" if consistency is None else f"{consistency:.6f}",
+            ),
         ],
     )
     console.emit(arguments, {**errors.as_dict(), "graph_consistency": consistency})

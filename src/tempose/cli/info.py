@@ -14,7 +14,9 @@ def run(arguments: argparse.Namespace) -> int:
     graph = console.read_graph(arguments)
     facts = overview(graph)
     console.notice(arguments, *graph.notices)
-    console.table(arguments, [(name.replace("_", " "), _words(value)) for name, value in facts.items()], arguments.graph)
+    console.table(
+        arguments, [(name.replace("_", " "), _words(value)) for name, value in facts.items()], arguments.graph
+    )
     console.emit(arguments, {**facts, "notices": list(graph.notices)})
     return 0
 

@@ -74,14 +74,20 @@ def _reading(parser: argparse.ArgumentParser) -> None:
         help="what a g2o rotation block is the inverse covariance of: the rotation vector (default; GTSAM, SE-Sync) or the "
         "quaternion's vector part (g2o itself), which is four times less precise",
     )  # fmt: skip
-    group.add_argument("--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis, for files that do not give it")
-    group.add_argument("--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis, for files that do not give it")
+    group.add_argument(
+        "--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis, for files that do not give it"
+    )
+    group.add_argument(
+        "--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis, for files that do not give it"
+    )
     group.add_argument("--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch")
 
 
 def _demo(commands: Commands) -> None:  # type: ignore[valid-type]
     parser = _add(commands, "demo", "solve a bundled example and write its report", "tempose demo -o demo")
-    parser.add_argument("-o", "--output", default="tempose-demo", metavar="DIR", help="directory to write (default: tempose-demo)")
+    parser.add_argument(
+        "-o", "--output", default="tempose-demo", metavar="DIR", help="directory to write (default: tempose-demo)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same draws (default 0)")
 
 
@@ -97,12 +103,29 @@ def _simulate(commands: Commands) -> None:  # type: ignore[valid-type]
         "tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o",
     )  # fmt: skip
     parser.add_argument("--nodes", type=int, default=50, help="number of poses (default 50)")
-    parser.add_argument("--shape", default="random", choices=["random", "sphere", "torus", "grid", "trajectory"], help="kind of graph (default: random, the paper's)")
-    parser.add_argument("--completeness", type=float, default=0.5, help="share of the possible edges that are measured (default 0.5)")
-    parser.add_argument("--sigma-rot-deg", type=float, default=3.0, metavar="DEG", help="rotation noise per axis (default 3)")
-    parser.add_argument("--sigma-trans", type=float, default=0.05, metavar="LENGTH", help="translation noise per axis (default 0.05)")
+    parser.add_argument(
+        "--shape",
+        default="random",
+        choices=["random", "sphere", "torus", "grid", "trajectory"],
+        help="kind of graph (default: random, the paper's)",
+    )
+    parser.add_argument(
+        "--completeness", type=float, default=0.5, help="share of the possible edges that are measured (default 0.5)"
+    )
+    parser.add_argument(
+        "--sigma-rot-deg", type=float, default=3.0, metavar="DEG", help="rotation noise per axis (default 3)"
+    )
+    parser.add_argument(
+        "--sigma-trans", type=float, default=0.05, metavar="LENGTH", help="translation noise per axis (default 0.05)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graph (default 0)")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="graph to write; the truth goes to FILE with .truth before its ending")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="graph to write; the truth goes to FILE with .truth before its ending",
+    )
 
 
 def _phases(text: str) -> tuple[tuple[float, int], ...]:
@@ -110,7 +133,9 @@ def _phases(text: str) -> tuple[tuple[float, int], ...]:
     try:
         return tuple((float(beta), int(steps)) for beta, steps in (part.split(":") for part in text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected BETA:STEPS[,BETA:STEPS…], for instance 1:200,10:200, not {text!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"expected BETA:STEPS[,BETA:STEPS…], for instance 1:200,10:200, not {text!r}"
+        ) from None
 
 
 def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
@@ -123,28 +148,59 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         """,
     )  # fmt: skip
     parser.add_argument("graph", metavar="GRAPH", help="graph file (g2o, csv, 3DMatch log)")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="directory to write; a run that was stopped there is continued")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="directory to write; a run that was stopped there is continued",
+    )
     parser.add_argument("--overwrite", action="store_true", help="discard what another run left in DIR")
     parser.add_argument("--truth", metavar="FILE", help="true poses, to show errors in the report")
     parser.add_argument("--no-report", action="store_true", help="do not write report.html")
     parser.add_argument("--seed", type=int, help="same seed, same draws (default 0)")
-    parser.add_argument("--gauge", help="what uncertainties refer to: anchor (default: the FIXed or first node), centroid, or node:ID")
-    parser.add_argument("--preset", choices=["default", "paper"], default="default", help="default: right draws, automatic step; paper: the paper's scheme as printed")
+    parser.add_argument(
+        "--gauge", help="what uncertainties refer to: anchor (default: the FIXed or first node), centroid, or node:ID"
+    )
+    parser.add_argument(
+        "--preset",
+        choices=["default", "paper"],
+        default="default",
+        help="default: right draws, automatic step; paper: the paper's scheme as printed",
+    )
     _reading(parser)
     group = parser.add_argument_group("optimisation")
-    group.add_argument("--start", choices=["tree", "random", "identity", "given"], help="where to start (default: tree; paper: random)")
-    group.add_argument("--optimiser", choices=["tg-mcmc", "newton", "both"], help="default: both, the paper's then second order")
+    group.add_argument(
+        "--start", choices=["tree", "random", "identity", "given"], help="where to start (default: tree; paper: random)"
+    )
+    group.add_argument(
+        "--optimiser", choices=["tg-mcmc", "newton", "both"], help="default: both, the paper's then second order"
+    )
     group.add_argument("--optimise-steps", type=int, metavar="N", help="most TG-MCMC steps at beta -> infinity")
-    group.add_argument("--anneal", type=_phases, metavar="B:N,...", help="phases of N steps at rising beta B before that")
+    group.add_argument(
+        "--anneal", type=_phases, metavar="B:N,...", help="phases of N steps at rising beta B before that"
+    )
     group = parser.add_argument_group("sampling")
     group.add_argument("--draws", type=int, help="draws to keep, all chains together (default 400; paper: 40; 0: none)")
     group.add_argument("--chains", type=int, help="independent chains (default 4; paper: 1)")
-    group.add_argument("--beta", type=float, help="inverse temperature of the draws (default 1, the posterior; paper: 1000)")
+    group.add_argument(
+        "--beta", type=float, help="inverse temperature of the draws (default 1, the posterior; paper: 1000)"
+    )
     group.add_argument("--scheme", help="order of the steps: baoab (default), boa (paper), aboba, ...")
-    group.add_argument("--noise", choices=["exact", "euler", "paper"], help="exact Ornstein-Uhlenbeck step (default), or as printed in the paper (paper), or with its missing sqrt(h) (euler)")
-    group.add_argument("--letters", choices=["paper", "langevin"], help="meaning of the scheme's letters (default: the paper's for boa)")
+    group.add_argument(
+        "--noise",
+        choices=["exact", "euler", "paper"],
+        help="exact Ornstein-Uhlenbeck step (default), or as printed in the paper (paper), or with its missing sqrt(h) (euler)",
+    )
+    group.add_argument(
+        "--letters",
+        choices=["paper", "langevin"],
+        help="meaning of the scheme's letters (default: the paper's for boa)",
+    )
     group.add_argument("--step", type=float, metavar="H", help="step size (default: found automatically)")
-    group.add_argument("--friction", type=float, metavar="C", help="friction (default: found automatically; paper: 1000)")
+    group.add_argument(
+        "--friction", type=float, metavar="C", help="friction (default: found automatically; paper: 1000)"
+    )
     group.add_argument("--thin", type=int, help="steps between kept draws (default: found automatically)")
     group.add_argument("--warmup", type=int, help="steps before the first draw (default: twice --thin)")
     group.add_argument("--batch", type=int, help="edges per stochastic gradient (default: all)")
@@ -154,19 +210,30 @@ def _eval(commands: Commands) -> None:  # type: ignore[valid-type]
     parser = _add(
         commands, "eval", "compare poses with the truth, after alignment", "tempose eval result g.truth.g2o --json"
     )
-    parser.add_argument("estimate", metavar="EST", help="estimated poses: a file (g2o, tum, csv) or the directory of a solve")
+    parser.add_argument(
+        "estimate", metavar="EST", help="estimated poses: a file (g2o, tum, csv) or the directory of a solve"
+    )
     parser.add_argument("truth", metavar="TRUTH", help="true poses (g2o, tum, csv)")
-    parser.add_argument("--graph", metavar="FILE", help="graph to compute the consistency with (default: the solve's, or EST if it has edges)")
+    parser.add_argument(
+        "--graph",
+        metavar="FILE",
+        help="graph to compute the consistency with (default: the solve's, or EST if it has edges)",
+    )
     parser.add_argument(
         "--alignment", default="se3", choices=["se3", "sim3", "positions-se3", "positions-sim3"],
         help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone",
     )  # fmt: skip
-    parser.add_argument("--robust", action="store_true", help="align in the L1 sense, so that a few wrong poses do not drag the rest")
+    parser.add_argument(
+        "--robust", action="store_true", help="align in the L1 sense, so that a few wrong poses do not drag the rest"
+    )
 
 
 def _convert(commands: Commands) -> None:  # type: ignore[valid-type]
     parser = _add(
-        commands, "convert", "convert a graph, or poses, from one format to another", "tempose convert graph.g2o graph.csv"
+        commands,
+        "convert",
+        "convert a graph, or poses, from one format to another",
+        "tempose convert graph.g2o graph.csv",
     )
     parser.add_argument("input", metavar="IN", help="file to read (g2o, csv, tum, 3DMatch log)")
     parser.add_argument("output", metavar="OUT", help="file to write (g2o, csv, tum)")

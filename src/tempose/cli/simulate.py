@@ -12,7 +12,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write a synthetic graph and its truth."""
     from tempose.io import write_graph, write_poses
     from tempose.optimum.starts import tree_poses
-    from tempose.simulate import simulate
+    from tempose.simulation import simulate
 
     made = simulate(
         arguments.nodes,

@@ -12,8 +12,9 @@ from types import FrameType
 from tempose.cli import console
 
 _OPTIONS = (
-    "start optimiser optimise_steps anneal draws chains beta scheme noise letters step friction thin warmup batch gauge seed"
-).split()
+    "start", "optimiser", "optimise_steps", "anneal", "draws", "chains", "beta", "scheme", "noise", "letters", "step",
+    "friction", "thin", "warmup", "batch", "gauge", "seed",
+)  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,7 +29,7 @@ def solve_and_write(arguments: argparse.Namespace, graph, truth_path, given) -> 
     from tempose.io import read_poses
     from tempose.options import preset
     from tempose.report.build import write_report
-    from tempose.solve import solve
+    from tempose.solver import solve
 
     options = preset(getattr(arguments, "preset", "default"), **given)
     truth = None if truth_path is None else read_poses(truth_path)

@@ -53,7 +53,7 @@ def left_jacobian(omega: ArrayLike) -> Array:
         (safe - np.sin(safe)) / safe**3,
     )
     W = hat(omega)
-    return np.eye(3) + first[..., None, None] * W + second[..., None, None] * (W @ W)
+    return np.asarray(np.eye(3) + first[..., None, None] * W + second[..., None, None] * (W @ W))
 
 
 def left_jacobian_inverse(omega: ArrayLike) -> Array:

@@ -1,0 +1,1 @@
+"""Sampling: TG-MCMC, its tuning, its draws and what they say."""

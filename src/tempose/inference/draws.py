@@ -63,7 +63,9 @@ class DrawWriter:
                     self.n_draws = int(saved["n_draws"])
                     state = ChainState(saved["wxyz"], saved["position"], saved["velocity"], int(saved["step"]))
             except (OSError, ValueError, KeyError) as error:
-                raise DrawsError(f"{self._state_path}: not a checkpoint of tempose ({error}); remove the directory to start anew") from None
+                raise DrawsError(
+                    f"{self._state_path}: not a checkpoint of tempose ({error}); remove the directory to start anew"
+                ) from None
         for path, size in ((self._draws_path, self.n_nodes * 7), (self._energy_path, 1)):
             with open(path, "ab") as handle:
                 wanted = self.n_draws * size * _BYTES
@@ -188,8 +190,6 @@ def read_draws(directory: str | Path) -> Draws:
         count = min(energy_path.stat().st_size // _BYTES, draws_path.stat().st_size // (_BYTES * 7 * max(n, 1)))
         energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
         shape = (count, n, 7)
-        arrays.append(
-            np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape)
-        )
+        arrays.append(np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape))
     ids = tuple(description["ids"])
     return Draws(ids, float(description["beta"]), tuple(arrays), tuple(energies), directory)

@@ -102,7 +102,12 @@ def optimise(
             before = best_value
             if value < best_value:
                 best, best_value = chain.state, value
-            if math.isinf(beta) and not batch and abs(before - value) <= tolerance * (abs(value) + 1e-12) and value <= before:
+            if (
+                math.isinf(beta)
+                and not batch
+                and abs(before - value) <= tolerance * (abs(value) + 1e-12)
+                and value <= before
+            ):
                 status = "converged"
                 break
     poses = Poses(start.ids, best.wxyz, best.position)

@@ -55,14 +55,18 @@ class Scheme:
     def __post_init__(self) -> None:
         name = self.name.lower()
         if set(name) != set("abo"):
-            raise OptionError(f"scheme {self.name!r} must be made of the letters A, B and O, each at least once: try baoab or boa")
+            raise OptionError(
+                f"scheme {self.name!r} must be made of the letters A, B and O, each at least once: try baoab or boa"
+            )
         if self.noise not in NOISES:
             raise OptionError(f"unknown noise {self.noise!r}: choose one of {', '.join(NOISES)}")
         letters = self.letters or ("paper" if name == "boa" or self.noise != "exact" else "langevin")
         if letters not in LETTERS:
             raise OptionError(f"unknown letters {letters!r}: choose one of {', '.join(LETTERS)}")
         if letters == "langevin" and self.noise != "exact":
-            raise OptionError(f"noise {self.noise!r} belongs to the paper's letters; use letters='paper' or noise='exact'")
+            raise OptionError(
+                f"noise {self.noise!r} belongs to the paper's letters; use letters='paper' or noise='exact'"
+            )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "letters", letters)
 

@@ -20,6 +20,7 @@ from tempose.poses import NodeId, Poses
 
 Array = NDArray[np.float64]
 
+
 @dataclass(frozen=True)
 class NodeSummary:
     """Means and covariances of all nodes in one gauge.
@@ -72,7 +73,9 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
         for wxyz, position in draws:
             total += tangent(*gauge.align(wxyz, position, reference), mean)
         total /= draws.n_draws
-        mean = Poses(mean.ids, quat.normalize(quat.multiply(quat.exp(total[:, :3]), mean.wxyz)), mean.position + total[:, 3:])
+        mean = Poses(
+            mean.ids, quat.normalize(quat.multiply(quat.exp(total[:, :3]), mean.wxyz)), mean.position + total[:, 3:]
+        )
     scatter = np.zeros((n, 6, 6))
     for wxyz, position in draws:
         x = tangent(*gauge.align(wxyz, position, reference), mean)

@@ -71,7 +71,7 @@ def _masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
 def _apply(curvature: Curvature, diagonal: Array, off: Array, x: Array) -> Array:
     table = curvature.posterior.edge_table
     target = np.repeat(np.arange(len(diagonal)), np.diff(table.start))
-    y = np.einsum("nab,nb->na", diagonal, x)
+    y: Array = np.einsum("nab,nb->na", diagonal, x)
     np.add.at(y, table.source, np.einsum("eab,eb->ea", off, x[target]))
     np.add.at(y, target, np.einsum("eba,eb->ea", off, x[table.source]))
     return y

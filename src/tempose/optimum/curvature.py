@@ -87,9 +87,9 @@ class Curvature:
                 columns.append(x.reshape(-1))
         for row in self.position_anchor:
             members = graph.position_component == graph.position_component[row]
-            for axis in range(3):
+            for k in range(3):
                 x = np.zeros((graph.n_nodes, 6))
-                x[members, 3 + axis] = 1.0
+                x[members, 3 + k] = 1.0
                 columns.append(x.reshape(-1))
         return np.stack(columns, axis=1) if columns else np.zeros((6 * graph.n_nodes, 0))
 
@@ -106,7 +106,11 @@ class Curvature:
 def _anchors(posterior: Posterior) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows whose rotation, and rows whose position, must be held for the Hessian to be regular."""
     graph = posterior.graph
-    rotation = [int(row) for row in graph.anchors if _costs_nothing(posterior, graph.component == graph.component[row], turn=True)]
+    rotation = [
+        int(row)
+        for row in graph.anchors
+        if _costs_nothing(posterior, graph.component == graph.component[row], turn=True)
+    ]
     position = []
     preferred = set(graph.anchors.tolist())
     for c in range(int(graph.position_component.max()) + 1 if graph.n_nodes else 0):
@@ -124,7 +128,9 @@ def _costs_nothing(posterior: Posterior, members: Mask, turn: bool) -> bool:
     rng = np.random.default_rng(0)
     ids = graph.node_ids
     poses = Poses(ids, quat.random_uniform(rng, len(ids)), rng.standard_normal((len(ids), 3)))
-    motion = Similarity(quat.exp([0.5, -0.7, 0.3]) if turn else quat.IDENTITY, np.zeros(3) if turn else np.array([1.0, -2.0, 3.0]))
+    motion = Similarity(
+        quat.exp([0.5, -0.7, 0.3]) if turn else quat.IDENTITY, np.zeros(3) if turn else np.array([1.0, -2.0, 3.0])
+    )
     moved = poses.moved(motion)
     mixed = Poses(
         ids,

@@ -95,7 +95,9 @@ def minimise(
         if accepted:
             gain = (value - new_value) / decrement if decrement > 0.0 else 1.0
             wxyz, position, value, gradient = new_wxyz, new_position, new_value, new_gradient
-            damping = 0.0 if gain > 0.25 and damping < 1e-6 else damping * (0.1 if gain > 0.5 else 1.0 if gain > 0.1 else 4.0)
+            damping = (
+                0.0 if gain > 0.25 and damping < 1e-6 else damping * (0.1 if gain > 0.5 else 1.0 if gain > 0.1 else 4.0)
+            )
         if at_rounding and matrix == "exact":
             settled += 1
             if not accepted or settled >= 3:
@@ -108,9 +110,7 @@ def minimise(
             damping = max(10.0 * damping, 1e-4)
     is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
     norm = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0))
-    return Minimum(
-        Poses(start.ids, wxyz, position), status, value, norm, decrement, is_minimum, tuple(steps)
-    )
+    return Minimum(Poses(start.ids, wxyz, position), status, value, norm, decrement, is_minimum, tuple(steps))
 
 
 def _factor(curvature: Curvature, wxyz: Array, position: Array, damping: float) -> tuple[Factor, str]:

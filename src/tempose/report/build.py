@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tempose.metrics import graph_consistency, pose_errors
 from tempose.geometry import align
+from tempose.metrics import graph_consistency, pose_errors
 from tempose.poses import Poses
 from tempose.report.page import Fact, ReportData, Trace, write_page
 from tempose.solution import Solution
@@ -65,7 +65,11 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     facts = [
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
-        Fact("graph consistency", f"{graph_consistency(solution.graph, solution.estimate):.4f}", "1 = rotations agree with every edge"),
+        Fact(
+            "graph consistency",
+            f"{graph_consistency(solution.graph, solution.estimate):.4f}",
+            "1 = rotations agree with every edge",
+        ),
     ]
     nodes, draws = solution.nodes, solution.draws
     if nodes is not None:
@@ -76,19 +80,37 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             facts.append(Fact("median position σ", f"{np.median(pos):.3g} {unit}", f"per axis, from {source}"))
     if draws is not None and draws.n_draws:
         facts.append(
-            Fact("mean U of the draws", f"{draws.mean_potential:.6g}", f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}")
+            Fact(
+                "mean U of the draws",
+                f"{draws.mean_potential:.6g}",
+                f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}",
+            )
         )
     if truth is not None:
         errors = pose_errors(solution.estimate, truth)
-        facts.append(Fact("error to truth", f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}", "means, after SE(3) alignment"))
+        facts.append(
+            Fact(
+                "error to truth",
+                f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}",
+                "means, after SE(3) alignment",
+            )
+        )
     return facts
 
 
 def _settings(solution: Solution) -> list[tuple[str, str]]:
     rows = [(key.replace("_", " "), str(value)) for key, value in solution.graph.origin.items()]
-    rows += [(key.replace("_", " "), "automatic" if value is None else str(value)) for key, value in solution.options.as_dict().items()]
+    rows += [
+        (key.replace("_", " "), "automatic" if value is None else str(value))
+        for key, value in solution.options.as_dict().items()
+    ]
     rows += [(key.replace("_", " "), f"{value:.4g}") for key, value in solution.tuning.items()]
-    return [*rows, ("gauge", str(solution.gauge)), ("seconds", f"{solution.seconds:.2f}"), ("tempose version", solution.version)]
+    return [
+        *rows,
+        ("gauge", str(solution.gauge)),
+        ("seconds", f"{solution.seconds:.2f}"),
+        ("tempose version", solution.version),
+    ]
 
 
 def _ghosts(solution: Solution) -> np.ndarray[Any, np.dtype[np.float64]] | None:
@@ -126,5 +148,7 @@ def _traces(solution: Solution) -> list[Trace]:
         energy = np.concatenate(draws.energies)
         ends = np.cumsum([len(e) for e in draws.energies])[:-1]
         marks = [(float(end), f"chain {k + 2}") for k, end in enumerate(ends)]
-        traces.append(Trace("Energy of the draws", np.arange(len(energy), dtype=float), energy, ylabel="U", marks=marks))
+        traces.append(
+            Trace("Energy of the draws", np.arange(len(energy), dtype=float), energy, ylabel="U", marks=marks)
+        )
     return traces

@@ -130,9 +130,10 @@ def _heading(position: Array) -> Array:
     return quat.from_matrix(np.stack([forward, np.cross(up, forward), up], axis=2))
 
 
-def _chain_and_closures(n: int, closures: Array, completeness: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _chain_and_closures(
+    n: int, closures: NDArray[np.int64], completeness: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
     chain = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
-    closures = np.asarray(closures, dtype=np.int64).reshape(-1, 2)
     return np.concatenate([chain, closures[rng.random(len(closures)) < completeness]]).astype(np.int64)
 
 
@@ -185,7 +186,7 @@ def _trajectory(n: int, completeness: float, rng: np.random.Generator) -> _Shape
     heading = np.cumsum(turn)
     steps = np.stack([np.cos(heading), np.sin(heading), 0.05 * np.sin(np.arange(n) / 40.0)], axis=1)
     position = np.cumsum(steps, axis=0)
-    near = cKDTree(position).query_pairs(2.0, output_type="ndarray")
+    near = cKDTree(position).query_pairs(2.0, output_type="ndarray").astype(np.int64)
     near = near[np.lexsort((near[:, 1], near[:, 0]))]
     closures = near[np.abs(near[:, 1] - near[:, 0]) > 10]
     return _heading(position), position, _chain_and_closures(n, closures, completeness, rng)

@@ -150,8 +150,13 @@ def _prepare(graph: PoseGraph, options: SolveOptions) -> tuple[PoseGraph, list[s
         raise GraphError(f"the graph has {graph.n_nodes} nodes and {graph.n_edges} edges: there is nothing to solve")
     notices = list(graph.notices)
     if options.preset == "paper":
-        lam, sigma2 = np.median(np.clip(graph.mean_concentration, *opts.PAPER_LAMBDA)), math.sqrt(math.prod(opts.PAPER_SIGMA2))
-        notices.append(f"preset paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own")
+        lam, sigma2 = (
+            np.median(np.clip(graph.mean_concentration, *opts.PAPER_LAMBDA)),
+            math.sqrt(math.prod(opts.PAPER_SIGMA2)),
+        )
+        notices.append(
+            f"preset paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
+        )
         graph = replace(graph, concentration=np.asarray(lam), precision=np.asarray(1.0 / sigma2))
     if graph.n_components > 1:
         sizes = np.sort(np.bincount(graph.component))[::-1]
@@ -162,7 +167,9 @@ def _prepare(graph: PoseGraph, options: SolveOptions) -> tuple[PoseGraph, list[s
         )
     if graph.isolated:
         listed = ", ".join(map(str, graph.isolated[:5])) + (", …" if len(graph.isolated) > 5 else "")
-        notices.append(f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed}; they stay at the origin")
+        notices.append(
+            f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed}; they stay at the origin"
+        )
     if not np.all(graph.has_translation):
         count = int(np.sum(~graph.has_translation))
         notices.append(f"{count} of {graph.n_edges} edges carry a rotation only")
@@ -216,7 +223,9 @@ def _optimise(
         trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
         poses, status = minimum.poses, minimum.status
         if not minimum.is_minimum:
-            notices.append("the optimum found is not a strict minimum: some poses are not determined by the measurements")
+            notices.append(
+                "the optimum found is not a strict minimum: some poses are not determined by the measurements"
+            )
     return poses, trace, status
 
 

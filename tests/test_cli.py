@@ -1,0 +1,195 @@
+"""The command as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempose.cli import main
+
+RESULT_KEYS = {
+    "status", "objective", "mean_potential", "n_nodes", "n_edges", "n_components", "graph_consistency", "beta", "draws",
+    "seed", "version", "seconds", "uncertainty", "origin", "options", "notices",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "g.g2o"
+    assert main(["simulate", "--nodes", "20", "--seed", "1", "-o", str(path), "--quiet"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def solved(graph: Path) -> Path:
+    out = graph.parent / "out"
+    assert main(["solve", str(graph), "-o", str(out), "--draws", "40", "--quiet"]) == 0
+    return out
+
+
+def test_solve_writes_everything(graph: Path, solved: Path) -> None:
+    for name in (
+        "result.json",
+        "poses.g2o",
+        "poses.tum",
+        "poses.csv",
+        "edges.csv",
+        "report.html",
+        "draws/chain-03.f64",
+    ):
+        assert (solved / name).stat().st_size > 0, name
+    facts = json.loads((solved / "result.json").read_text())
+    assert facts.keys() >= RESULT_KEYS
+    assert facts["status"] == "solved"
+    assert (facts["n_nodes"], facts["draws"], facts["beta"], facts["seed"]) == (20, 40, 1.0, 0)
+    # U at the estimate is below U at the truth, and the mean over the draws lies (6n − 6)/2 above it
+    assert facts["mean_potential"] - facts["objective"] == pytest.approx(57.0, rel=0.15)
+    assert facts["origin"]["precision"] == "isotropic"
+    assert facts["origin"]["rotation_information"] == "rotation-vector"
+    with open(solved / "poses.csv") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [row["id"] for row in rows] == [str(k) for k in range(20)]
+    assert float(rows[0]["sigma_pos"]) == 0.0
+    assert 0.0 < float(rows[7]["sigma_rot_deg"]) < 5.0
+
+
+def test_eval_agrees_with_the_library(graph: Path, solved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = graph.with_name("g.truth.g2o")
+    outputs = []
+    for estimate in (solved, solved / "poses.g2o", solved / "poses.tum"):
+        assert main(["eval", str(estimate), str(truth), "--json"]) == 0
+        outputs.append(json.loads(capsys.readouterr().out))
+    for key in ("mean_rotation_deg", "median_rotation_deg", "mean_translation", "median_translation"):
+        assert outputs[0][key] == pytest.approx(outputs[1][key], rel=1e-9) == pytest.approx(outputs[2][key], rel=1e-9)
+    assert outputs[0]["alignment"] == "se3"
+    assert 0.9 < outputs[0]["graph_consistency"] < 1.0
+    assert outputs[0]["mean_rotation_deg"] < 3.0
+    assert main(["eval", str(truth), str(truth), "--graph", str(graph)]) == 0
+    assert "MRE" in capsys.readouterr().out
+
+
+def test_info_and_convert_round_trip(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(graph), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["n_nodes"], facts["n_components"], facts["n_bridges"]) == (20, 1, 0)
+    assert facts["sigma_rot_deg"]["median"] == pytest.approx(3.0)
+    assert main(["convert", str(graph), str(tmp_path / "g.csv")]) == 0
+    assert main(["convert", str(tmp_path / "g.csv"), str(tmp_path / "h.g2o")]) == 0
+    import tempose
+
+    a, b = tempose.read_graph(graph), tempose.read_graph(tmp_path / "h.g2o")
+    np.testing.assert_allclose(a.j_from_i_wxyz, b.j_from_i_wxyz, atol=1e-15)
+    np.testing.assert_allclose(a.concentration, b.concentration, rtol=1e-12)
+    assert main(["convert", str(graph.with_name("g.truth.g2o")), str(tmp_path / "t.tum")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["solve", "nowhere.g2o", "-o", "out"], 1, "nowhere.g2o"),
+        (["solve", "{bad}", "-o", "{tmp}/out"], 1, "bad.g2o:2:"),
+        (["solve", "{empty}", "-o", "{tmp}/out"], 1, "empty.g2o"),
+        (["solve", "{graph}", "-o", "{tmp}/out", "--scheme", "xyz"], 2, "letters A, B and O"),
+        (["solve", "{graph}", "-o", "{tmp}/out", "--gauge", "node:999"], 1, "999"),
+        (["solve", "{graph}", "-o", "{tmp}/out", "--beta", "-1"], 2, "beta must be positive"),
+        (["solve", "{graph}", "-o", "{graph}"], 1, "is a file"),
+        (["solve", "{tmp}", "-o", "{tmp}/out"], 1, "directory"),
+        (["eval", "{graph}", "{bad}"], 1, "bad.g2o"),
+        (["info", "{graph}.xyz"], 1, "xyz"),
+        (["simulate", "--nodes", "1", "-o", "{tmp}/x.g2o"], 2, "at least 2 nodes"),
+        (["convert", "{graph}", "{tmp}/x.weird"], 2, "weird"),
+    ],
+)
+def test_mistakes_get_one_clear_line(
+    arguments: list[str], code: int, message: str, graph: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.g2o").write_text("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\nEDGE_SE3:QUAT 0 1 oops\n")
+    (tmp_path / "empty.g2o").write_text("")
+    names = {"bad": tmp_path / "bad.g2o", "empty": tmp_path / "empty.g2o", "graph": graph, "tmp": tmp_path}
+    assert main([a.format(**names) for a in arguments]) in ((1, 2) if "weird" in message else (code,))
+    lines = capfd.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("tempose: ")
+    assert message in lines[-1]
+    assert not any("Traceback" in line for line in lines)
+
+
+def test_wrong_usage_exits_with_two(capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["solve"], ["fly"], ["solve", "x", "-o", "y", "--draws", "many"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 2
+
+
+@pytest.mark.parametrize("command", ["demo", "info", "simulate", "solve", "eval", "convert"])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    assert f"example:\n  tempose {command}" in capsys.readouterr().out
+
+
+def test_json_goes_to_stdout_and_nothing_else_does(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", str(graph), "-o", str(tmp_path / "o"), "--draws", "0", "--json", "--no-report"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["draws"] == 0
+    assert facts["uncertainty"]["source"] == "laplace"
+    assert not (tmp_path / "o" / "report.html").exists()
+
+
+def test_two_components_a_rotation_only_edge_and_string_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        "i,j,qw,qx,qy,qz,tx,ty,tz,lambda,tau\n"
+        "left,right,1,0,0,0,1,0,0,200,100\nright,top,1,0,0,0,0,1,0,200,100\ntop,left,1,0,0,0,-1,-1.1,0,200,100\n"
+        "left,far,1,0,0,0,,,,200,\nother,island,1,0,0,0,0,0,1,200,100\n"
+    )
+    assert main(["solve", str(path), "-o", str(tmp_path / "o"), "--draws", "20"]) == 0
+    told = capsys.readouterr().err
+    assert "2 components" in told
+    assert "1 of 5 edges carry a rotation only" in told
+    facts = json.loads((tmp_path / "o" / "result.json").read_text())
+    assert facts["n_components"] == 2
+    with open(tmp_path / "o" / "poses.csv") as handle:
+        rows = {row["id"]: row for row in csv.DictReader(handle)}
+    assert rows["far"]["sigma_pos"] == "nan"  # no translation ties it to anything
+    assert float(rows["right"]["sigma_pos"]) > 0.0
+
+
+def test_ctrl_c_keeps_what_was_drawn(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    command = [
+        sys.executable,
+        "-m",
+        "tempose",
+        "solve",
+        str(graph),
+        "-o",
+        str(out),
+        "--draws",
+        "4000",
+        "--thin",
+        "2000",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    energy = out / "draws" / "chain-00.energy.f64"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (energy.exists() and energy.stat().st_size > 0):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    told, errors = process.communicate(timeout=120)
+    assert process.returncode == 1, errors
+    assert "draws are kept; the same command goes on" in told
+    facts = json.loads((out / "result.json").read_text())
+    assert facts["status"] == "interrupted"
+    assert 0 < facts["draws"] < 4000
+    assert (out / "report.html").exists()
