@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,44 @@ def test_symbolic_is_reused_and_results_are_reproducible():
     np.testing.assert_array_equal(first.solve(rhs), third.solve(rhs))
     np.testing.assert_array_equal(first.selected_inverse()[0], third.selected_inverse()[0])
     np.testing.assert_allclose(2 * second.solve(rhs), first.solve(rhs), rtol=1e-10)
+
+
+def test_factors_alive_at_once_do_not_share_memory():
+    rng = np.random.default_rng(18)
+    pairs, diag, off = problem(rng, 40, grid(5, 8), 3)
+    symbolic = analyze(40, pairs[:, 0], pairs[:, 1], block=3)
+    rhs = rng.normal(size=120)
+    exact = [np.linalg.solve(dense(40, 3, pairs, scale * diag, off), rhs) for scale in (1, 2, 3)]
+    first, second = symbolic.factor(diag, off), symbolic.factor(2 * diag, off)
+    np.testing.assert_allclose(first.solve(rhs), exact[0], rtol=1e-8)
+    del first  # its memory goes to the next factor, or to a failed attempt and then to the next factor
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factor(-diag, off)
+    third = symbolic.factor(3 * diag, off)
+    np.testing.assert_allclose(second.solve(rhs), exact[1], rtol=1e-8)
+    np.testing.assert_allclose(third.solve(rhs), exact[2], rtol=1e-8)
+
+
+def test_threads_share_one_analysis():
+    rng = np.random.default_rng(19)
+    pairs, diag, off = problem(rng, 60, grid(6, 10), 6)
+    symbolic = analyze(60, pairs[:, 0], pairs[:, 1])
+    rhs = rng.normal(size=360)
+
+    def work(scale):
+        return symbolic.factor(scale * diag, scale * off).solve(scale * rhs)
+
+    alone = [work(scale) for scale in range(1, 33)]
+    with ThreadPoolExecutor(4) as pool:
+        for expected, found in zip(alone, pool.map(work, range(1, 33)), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_read_only_input():
+    diag = np.broadcast_to(2 * np.eye(3), (5, 3, 3))
+    off = np.zeros((0, 3, 3))
+    off.flags.writeable = False
+    assert analyze(5, [], [], block=3).factor(diag, off).log_determinant() == pytest.approx(15 * np.log(2))
 
 
 def test_shift_adds_to_the_diagonal():

@@ -7,12 +7,15 @@ the thread that calls them, and always sum in the same order.
 Matrices are stored by columns, and given by the address of their first element and the stride between columns. The
 tile kernels may *read* up to 7 rows beyond the last: arrays must have :data:`PADDING` spare elements at their end.
 They never write beyond the shape they are given.
+
+numba's disk cache does not follow imports: after a change here, touch ``_numeric.py``.
 """
 
 from __future__ import annotations
 
 from math import inf, sqrt
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -126,27 +129,32 @@ class _Emitter:
 def _function(name: str, kinds: list[Any], emit: Any) -> Any:
     """Make a function of numbers out of code that emits its body.
 
-    Its machine code exists once: inlining it at every call would multiply the time of compilation.
+    Its machine code exists once: inlining it at every call would multiply the time of compilation. Its name holds a
+    hash of the code, so that kernels cached on disk never meet another version of it.
     """
 
+    def define(module: Any, symbol: str, arguments: list[Any]) -> Any:
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), symbol)
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        function.attributes.add("nounwind")
+        body = ir.IRBuilder(function.append_basic_block("entry"))
+        emit(body, *function.args)
+        body.ret_void()
+        return function
+
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        types_ = [context.get_value_type(kind) for kind in kinds]
-        insert: Any = cgutils.get_or_insert_function
-        function = insert(builder.module, ir.FunctionType(ir.VoidType(), types_), f"tempose_{name}")
-        if function.is_declaration:
-            function.linkage = "linkonce_odr"
-            function.attributes.add("noinline")
-            function.attributes.add("nounwind")
-            body = ir.IRBuilder(function.append_basic_block("entry"))
-            emit(body, *function.args)
-            body.ret_void()
-        builder.call(function, values)
+        arguments = [context.get_value_type(kind) for kind in kinds]
+        digest = crc32(str(define(ir.Module(), name, arguments)).encode())
+        symbol = f"tempose_{name}_{digest:08x}"
+        known = builder.module.globals.get(symbol)
+        builder.call(known or define(builder.module, symbol, arguments), values)
         return context.get_dummy_value()
 
     parameters = ", ".join(f"x{k}" for k in range(len(kinds)))
     namespace: dict[str, Any] = {"result": (types.void(*kinds), codegen)}
-    exec(f"def define(typingctx, {parameters}):\n    return result", namespace)
-    return intrinsic(namespace["define"])
+    exec(f"def signature(typingctx, {parameters}):\n    return result", namespace)
+    return intrinsic(namespace["signature"])
 
 
 def _product_tile(rows: int) -> Any:
@@ -410,19 +418,20 @@ def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: A
     """N ← L11⁻ᵀ, upper triangular with zeros below, and Z ← (L11 L11ᵀ)⁻¹ = N Nᵀ; both k × k with stride k."""
     for e in range(k * k):
         N[e] = 0.0
+        Z[e] = 0.0
     for j in range(k):
         N[j * (k + 1)] = 1.0
-    n, z, work = at(N, 0), at(Z, 0), at(scratch, 0)
-    for j in range(0, k, COLUMNS):
-        w = min(COLUMNS, k - j)
-        take_reciprocals(L, p, m, j, w, scratch)
-        solve_columns(n, k, ZERO, j + w, at(L, p), m, ZERO, j, w, work)
-    for j in range(0, k, COLUMNS):
-        w = min(COLUMNS, k - j)
-        for i in range(j, k, ROWS):
-            # rows i … of N are zero before column i
-            a, b = n + 8 * (i + i * k), n + 8 * (j + i * k)
-            _product(a, k, b, k, k - i, z + 8 * (i + j * k), k, min(ROWS, k - i), w, 1.0, ZERO)
+    panel, n, z, work = at(L, p), at(N, 0), at(Z, 0), at(scratch, 0)
+    for base in range(0, k, BLOCK_COLUMNS):
+        end = min(k, base + BLOCK_COLUMNS)
+        if base > 0:
+            multiply(n, k, base, panel + 8 * base, m, end - base, base, n + 8 * base * k, k, -1.0, ONE, ZERO, work)
+        for j in range(base, end, COLUMNS):
+            w = min(COLUMNS, end - j)
+            take_reciprocals(L, p, m, j, w, scratch)
+            solve_columns(n, k, ZERO, j + w, panel, m, base, j, w, work)
+        a = n + 8 * base * k
+        multiply(a, k, end, a, k, end, end - base, z, k, 1.0, ONE, ONE, work)
     for j in range(k):
         for i in range(j):
             Z[i + j * k] = Z[j + i * k]

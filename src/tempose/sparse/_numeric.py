@@ -162,17 +162,6 @@ def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_diagonal(tree: Any, L: Any) -> Any:
-    """Σ log Lⱼⱼ."""
-    total = 0.0
-    for s in range(tree.start.size - 1):
-        k, _, m, p = _shape(tree, s)
-        for c in range(k):
-            total += np.log(L[p + c * (m + 1)])
-    return total
-
-
 @njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
     """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, four columns at a time."""

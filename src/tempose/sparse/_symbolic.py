@@ -187,18 +187,6 @@ def supernodes(parent: Any, count: Any, block: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def supernode_tree(parent: Any, label: Any, start: Any) -> Any:
-    """Parent of every supernode (-1 for a root): that of its last column."""
-    m = start.size - 1
-    tree = np.full(m, -1, np.int64)
-    for s in range(m):
-        above = parent[start[s + 1] - 1]
-        if above != -1:
-            tree[s] = label[above]
-    return tree
-
-
-@njit(cache=True, nogil=True)
 def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any, tree: Any) -> Any:
     """Rows of every supernode below its own columns, ascending, in compressed form.
 
@@ -233,49 +221,6 @@ def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any,
                 pointer[s + 1] += pointer[s]
             rows = np.empty(pointer[m], np.int64)
     return pointer, rows
-
-
-@njit(cache=True, nogil=True)
-def relative_rows(start: Any, pointer: Any, rows: Any, tree: Any) -> Any:
-    """Place of every row of a supernode within its parent's front (columns first, then rows), in blocks."""
-    relative = np.empty(rows.size, np.int64)
-    for s in range(tree.size):
-        p = tree[s]
-        if p == -1:
-            continue
-        k = pointer[p]
-        columns = start[p + 1] - start[p]
-        for e in range(pointer[s], pointer[s + 1]):
-            i = rows[e]
-            if i < start[p + 1]:
-                relative[e] = i - start[p]
-            else:
-                while rows[k] < i:
-                    k += 1
-                relative[e] = columns + k - pointer[p]
-    return relative
-
-
-@njit(cache=True, nogil=True)
-def locate(start: Any, pointer: Any, rows: Any, label: Any, low: Any, high: Any) -> Any:
-    """Place of block row ``low[k]`` in the front that holds column ``high[k] <= low[k]``: bisection in the rows."""
-    place = np.empty(low.size, np.int64)
-    for k in range(low.size):
-        s = label[high[k]]
-        i = low[k]
-        if i < start[s + 1]:
-            place[k] = i - start[s]
-        else:
-            a = pointer[s]
-            z = pointer[s + 1]
-            while z - a > 1:
-                middle = (a + z) // 2
-                if rows[middle] <= i:
-                    a = middle
-                else:
-                    z = middle
-            place[k] = start[s + 1] - start[s] + a - pointer[s]
-    return place
 
 
 @njit(cache=True, nogil=True)
