@@ -102,7 +102,7 @@ def test_info_and_convert_round_trip(graph: Path, tmp_path: Path, capsys: pytest
         (["solve", "{graph}", "-o", "{tmp}/out", "--beta", "-1"], 2, "beta must be positive"),
         (["solve", "{graph}", "-o", "{graph}"], 1, "is a file"),
         (["solve", "{tmp}", "-o", "{tmp}/out"], 1, "directory"),
-        (["eval", "{graph}", "{bad}"], 1, "bad.g2o"),
+        (["eval", "{graph}", "{vertex}"], 1, "vertex.g2o:1:"),
         (["info", "{graph}.xyz"], 1, "xyz"),
         (["simulate", "--nodes", "1", "-o", "{tmp}/x.g2o"], 2, "at least 2 nodes"),
         (["convert", "{graph}", "{tmp}/x.weird"], 2, "weird"),
@@ -113,7 +113,8 @@ def test_mistakes_get_one_clear_line(
 ) -> None:
     (tmp_path / "bad.g2o").write_text("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\nEDGE_SE3:QUAT 0 1 oops\n")
     (tmp_path / "empty.g2o").write_text("")
-    names = {"bad": tmp_path / "bad.g2o", "empty": tmp_path / "empty.g2o", "graph": graph, "tmp": tmp_path}
+    (tmp_path / "vertex.g2o").write_text("VERTEX_SE3:QUAT 0 0 0 0 0 0 7\n")
+    names = {"bad": tmp_path / "bad.g2o", "empty": tmp_path / "empty.g2o", "vertex": tmp_path / "vertex.g2o", "graph": graph, "tmp": tmp_path}
     assert main([a.format(**names) for a in arguments]) in ((1, 2) if "weird" in message else (code,))
     lines = capfd.readouterr().err.strip().splitlines()
     assert lines[-1].startswith("tempose: ")

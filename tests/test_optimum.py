@@ -14,6 +14,7 @@ from tempose.graph import PoseGraph
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import minimise
+from tempose.optimum.starts import tree_poses
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
 from tempose.simulation import simulate
@@ -90,7 +91,7 @@ def test_gauss_newton_is_positive_semidefinite_and_equal_at_a_perfect_fit() -> N
 )
 def test_known_optima(data, name: str, twice_u: float) -> None:  # type: ignore[no-untyped-def]
     graph = tempose.read_graph(data / "g2o" / f"{name}.g2o")
-    result = minimise(Curvature(Posterior(graph)), tempose.optimum.starts.tree_poses(graph, graph.spanning_tree()))
+    result = minimise(Curvature(Posterior(graph)), tree_poses(graph, graph.spanning_tree()))
     assert result.status == "converged"
     assert result.is_minimum
     assert 2.0 * result.potential == pytest.approx(twice_u, abs=6e-7)

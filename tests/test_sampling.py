@@ -66,7 +66,8 @@ def test_schemes_table(eight, row: tuple[str, str], column: int, coordinates: st
     if row[1] == "paper":
         assert 0.7 * expected < mean < 1.3 * expected
     else:
-        assert abs(mean - expected) < 4.0 * error + 0.02 * expected
+        # BOA's bias depends on the frequencies of the graph, BAOAB has none
+        assert abs(mean - expected) < 4.0 * error + (0.02 if row[0] == "baoab" else 0.08) * expected
 
 
 def test_a_single_node_with_a_bingham_prior_has_its_exact_moments() -> None:

@@ -88,6 +88,14 @@ class Gauge:
             offset = reference.position[self.position_anchors] - position[self.position_anchors]
         return wxyz, position + offset[part]
 
+    def clear_held(self, covariance: Array) -> Array:
+        """Set what the gauge holds to exactly zero in covariances (n, 6, 6), which have it to rounding."""
+        if self.kind != "centroid":
+            for rows, c in ((self.anchors, slice(0, 3)), (self.position_anchors, slice(3, 6))):
+                covariance[rows, c, :] = 0.0
+                covariance[rows, :, c] = 0.0
+        return covariance
+
     def functional(self) -> tuple[Array, Array]:
         """Weights (n,), (n,) whose sums over a component of ω, and over a position part of δ, the gauge takes to zero."""
         n = self.graph.n_nodes

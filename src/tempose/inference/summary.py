@@ -80,7 +80,7 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
     for wxyz, position in draws:
         x = tangent(*gauge.align(wxyz, position, reference), mean)
         scatter += x[:, :, None] * x[:, None, :]
-    covariance = scatter / (draws.n_draws - 1)
+    covariance = gauge.clear_held(scatter / (draws.n_draws - 1))
     return node_summary(mean, covariance, gauge, "draws", draws.n_draws)
 
 

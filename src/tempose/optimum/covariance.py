@@ -62,11 +62,7 @@ class Laplace:
             GC = G @ C
             moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
             out[here] = moved[here]
-        if gauge.kind != "centroid":  # exactly, not to rounding
-            for rows, c in ((gauge.anchors, slice(0, 3)), (gauge.position_anchors, slice(3, 6))):
-                out[rows, c, :] = 0.0
-                out[rows, :, c] = 0.0
-        return 0.5 * (out + np.swapaxes(out, 1, 2))
+        return gauge.clear_held(0.5 * (out + np.swapaxes(out, 1, 2)))
 
     def edge_covariances(self) -> Array:
         """Covariances (m, 6, 6) of ``j_from_i`` of every edge, in j's frame, rotation first: all from one selected inverse."""
