@@ -2,7 +2,7 @@
 
 Set ``TEMPOSE_DATA`` to a directory that holds ``g2o/*.g2o`` to add those graphs; the others are generated.
 
-    python benchmarks/block_cholesky.py [--repeat 7] [--big]
+    python benchmarks/block_cholesky.py [--repeat 7] [--big] [--only sphere] [--alone]
 
 Times are the best of the repeats in milliseconds; the ratio is SuperLU over block Cholesky, so larger is better for
 us. SuperLU is asked for a symmetric ordering and no pivoting; it offers no selected inverse, so that column
@@ -28,12 +28,11 @@ BLOCK = 6
 
 
 def nearest(points: np.ndarray, edges: int) -> np.ndarray:
-    """Return the given number of shortest pairs among the 16 nearest neighbours, plus a path through all points."""
+    """Return the shortest pairs of points, in the given number."""
     distance, index = cKDTree(points).query(points, 17)
-    pairs = np.column_stack([np.repeat(np.arange(len(points)), 16), index[:, 1:].ravel()])
-    pairs = np.unique(np.sort(pairs[np.argsort(distance[:, 1:].ravel())][: 2 * edges], 1), axis=0)
-    path = np.column_stack([np.arange(len(points) - 1), np.arange(1, len(points))])
-    return np.concatenate([path, pairs])[:edges] if len(pairs) < edges else pairs[:edges]
+    ends = np.column_stack([np.repeat(np.arange(len(points)), 16), index[:, 1:].ravel()])
+    pairs, first = np.unique(np.sort(ends, 1), axis=0, return_index=True)
+    return pairs[np.argsort(distance[:, 1:].ravel()[first])[:edges]]
 
 
 def read_g2o(path: Path) -> tuple[int, np.ndarray]:

@@ -13,24 +13,25 @@ numba's disk cache does not follow imports: after a change here, touch ``_numeri
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature
 from math import inf, sqrt
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 PADDING = 8
 # constants are NumPy scalars: for a plain int, a kernel would be compiled once more for that very value
-ROWS, COLUMNS = (
-    np.int64(8),
-    np.int64(6),
-)  # of a tile: 12 accumulators of 4 doubles, 2 for A and 1 for B fill the 16 registers of AVX2
-PANEL_ROWS, DEPTH = np.int64(96), np.int64(192)  # of a packed panel: 147 kB, for the second-level cache
-BLOCK_COLUMNS = np.int64(96)  # pivots eliminated before the rest of the front is updated
+# tile: 12 accumulators of 4 doubles, 2 for A and 1 for B use 15 of the 16 registers of AVX2
+ROWS, COLUMNS = np.int64(8), np.int64(6)
+# packed panel: 147 kB, for the second-level cache
+PANEL_ROWS, DEPTH = np.int64(96), np.int64(192)
+# pivots eliminated before the rest of the front is updated
+BLOCK_COLUMNS = np.int64(96)
 ZERO, ONE = np.int64(0), np.int64(1)
 # offsets in the scratch array of a thread
 _RECIPROCALS = ZERO
@@ -151,10 +152,13 @@ def _function(name: str, kinds: list[Any], emit: Any) -> Any:
         builder.call(known or define(builder.module, symbol, arguments), values)
         return context.get_dummy_value()
 
-    parameters = ", ".join(f"x{k}" for k in range(len(kinds)))
-    namespace: dict[str, Any] = {"result": (types.void(*kinds), codegen)}
-    exec(f"def signature(typingctx, {parameters}):\n    return result", namespace)
-    return intrinsic(namespace["signature"])
+    def typing(typingctx: Any, *values: Any) -> Any:
+        return types.void(*kinds), codegen
+
+    names = ["typingctx", *(f"x{k}" for k in range(len(kinds)))]
+    definition: Any = typing
+    definition.__signature__ = Signature([Parameter(x, Parameter.POSITIONAL_OR_KEYWORD) for x in names])
+    return intrinsic(definition)
 
 
 def _product_tile(rows: int) -> Any:

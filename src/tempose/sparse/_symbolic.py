@@ -117,6 +117,7 @@ def supernodes(parent: Any, count: Any, block: Any) -> Any:
     label = np.empty(n, np.int64)
     width = np.zeros(n, np.int64)
     below = np.zeros(n, np.int64)
+    last_column = np.zeros(n, np.int64)
     m = -1
     for j in range(n):
         joins = j > 0 and parent[j - 1] == j and count[j - 1] == count[j] + 1 and children[j] == 1
@@ -125,52 +126,21 @@ def supernodes(parent: Any, count: Any, block: Any) -> Any:
         label[j] = m
         width[m] += 1
         below[m] = count[j]
+        last_column[m] = j
     m += 1
 
-    # children of each supernode as linked lists, the last child first
-    head = np.full(m, -1, np.int64)
-    following = np.full(m, -1, np.int64)
+    # children come before their parents, so a supernode has absorbed its own children when its turn comes
     into = np.empty(m, np.int64)
-    for s in range(m):
-        into[s] = s
-    last = 0
-    for s in range(m):
-        last += width[s]
-        above = parent[last - 1]
-        if above != -1:
-            above = label[above]
-            following[s] = head[above]
-            head[above] = s
-    for s in range(m):
-        previous = -1
-        c = head[s]
-        while c != -1:
-            after = following[c]
-            apart = front_cost(width[c], below[c], block) + front_cost(width[s], below[s], block)
-            if front_cost(width[c] + width[s], below[s], block) <= apart:
-                width[s] += width[c]
-                into[c] = s
-                # the grandchildren take the place of the child that was absorbed
-                if head[c] != -1:
-                    tail = head[c]
-                    while following[tail] != -1:
-                        tail = following[tail]
-                    following[tail] = after
-                    after_link = head[c]
-                    skip_to = after
-                else:
-                    after_link = after
-                    skip_to = after
-                if previous == -1:
-                    head[s] = after_link
-                else:
-                    following[previous] = after_link
-                if head[c] != -1:
-                    previous = tail
-                c = skip_to
-            else:
-                previous = c
-                c = after
+    for c in range(m):
+        into[c] = c
+        above = parent[last_column[c]]
+        if above == -1:
+            continue
+        s = label[above]
+        apart = front_cost(width[c], below[c], block) + front_cost(width[s], below[s], block)
+        if front_cost(width[c] + width[s], below[s], block) <= apart:
+            width[s] += width[c]
+            into[c] = s
     # labels of the surviving tops, in order
     new = np.empty(m, np.int64)
     k = 0

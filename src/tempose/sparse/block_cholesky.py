@@ -222,11 +222,11 @@ class Factor:
         """Return A⁻¹ rhs."""
         return self._solve(rhs, True, True)
 
-    def solve_L(self, rhs: ArrayLike) -> Floats:  # noqa: N802
+    def solve_L(self, rhs: ArrayLike) -> Floats:
         """Return L⁻¹ P rhs: takes the caller's order to the elimination order; whitens vectors of covariance A."""
         return self._solve(rhs, True, False)
 
-    def solve_Lt(self, rhs: ArrayLike) -> Floats:  # noqa: N802
+    def solve_Lt(self, rhs: ArrayLike) -> Floats:
         """Return Pᵀ L⁻ᵀ rhs: takes the elimination order to the caller's.
 
         ``solve(r) == solve_Lt(solve_L(r))``; if z is standard normal, ``solve_Lt(z)`` is a draw of N(0, A⁻¹).
