@@ -27,7 +27,7 @@ from tempose.inference.draws import Draws, write_atomically
 from tempose.inference.optimise import Descent, Hook, optimise
 from tempose.inference.sampling import SamplingPlan, sample
 from tempose.inference.schemes import Scheme
-from tempose.inference.tuning import Tuning, tune
+from tempose.inference.tuning import MOST_THINNING, Tuning, tune
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import Minimum, minimise
@@ -222,10 +222,6 @@ def _optimise(
         steps = trace[-1, 0] + np.arange(len(taken))
         trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
         poses, status = minimum.poses, minimum.status
-        if not minimum.is_minimum:
-            notices.append(
-                "the optimum found is not a strict minimum: some poses are not determined by the measurements"
-            )
     return poses, trace, status
 
 
@@ -280,6 +276,11 @@ def _sample(
     friction = options.friction if options.friction is not None else tuning.friction
     step = options.step or (paper_step(tuning.fastest, friction) if options.preset == "paper" else tuning.step)
     thin = options.thin or tuning.thin
+    if options.thin is None and tuning.thin == MOST_THINNING:
+        notices.append(
+            f"this posterior mixes slowly: draws are {MOST_THINNING} steps apart and still not independent, "
+            "so their σ may be too small; set --thin, or trust relative over absolute uncertainties"
+        )
     warmup = 2 * thin if options.warmup is None else options.warmup
     dynamics = Dynamics(options.splitting, step, friction, options.beta, options.coordinates, options.batch)
     plan = SamplingPlan(dynamics, options.chains, options.draws_per_chain, thin, warmup, options.seed)

@@ -20,7 +20,7 @@ from tempose.sparse import Factor, NotPositiveDefiniteError
 Array = NDArray[np.float64]
 
 STEP_TIMES_FREQUENCY = 1.0  # of the fastest mode; BAOAB is stable below 2 and exact for Gaussians
-MOST_THINNING = 5_000
+MOST_THINNING = 1_000
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,18 @@ def minimise(
                 break
             damping = max(10.0 * damping, 1e-4)
     is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
+    if not is_minimum:
+        is_minimum = _is_positive_definite(curvature, wxyz, position)
     norm = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0))
     return Minimum(Poses(start.ids, wxyz, position), status, value, norm, decrement, is_minimum, tuple(steps))
+
+
+def _is_positive_definite(curvature: Curvature, wxyz: Array, position: Array) -> bool:
+    try:
+        curvature.factor(wxyz, position)
+    except NotPositiveDefiniteError:
+        return False
+    return True
 
 
 def _factor(curvature: Curvature, wxyz: Array, position: Array, damping: float) -> tuple[Factor, str]:
