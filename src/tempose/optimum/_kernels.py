@@ -289,23 +289,50 @@ multipliers: Any = _compile(_multipliers)
 
 
 def _orthonormalise(X: Any) -> None:
-    """Gram–Schmidt on the three columns of every Y_i, twice: a retraction onto the Stiefel manifold (in place)."""
+    """Replace every Y_i by its polar factor ``Y (YᵀY)^(−1/2)``: a second-order retraction on the Stiefel manifold."""
     r = X.shape[2]
+    A, V, T = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for i in range(X.shape[0]):
-        for _ in range(2):
-            for a in range(1, 4):
-                for b in range(1, a):
-                    dot = 0.0
-                    for x in range(r):
-                        dot += X[i, a, x] * X[i, b, x]
-                    for x in range(r):
-                        X[i, a, x] -= dot * X[i, b, x]
-                norm = 0.0
+        for a in range(3):
+            for b in range(a, 3):
+                total = 0.0
                 for x in range(r):
-                    norm += X[i, a, x] * X[i, a, x]
-                norm = np.sqrt(norm)
-                for x in range(r):
-                    X[i, a, x] /= norm
+                    total += X[i, 1 + a, x] * X[i, 1 + b, x]
+                A[a, b] = A[b, a] = total
+            for b in range(3):
+                V[a, b] = 1.0 if a == b else 0.0
+        for _ in range(30):  # Jacobi rotations
+            off = A[0, 1] * A[0, 1] + A[0, 2] * A[0, 2] + A[1, 2] * A[1, 2]
+            if off <= 1e-34 * (A[0, 0] * A[0, 0] + A[1, 1] * A[1, 1] + A[2, 2] * A[2, 2]):
+                break
+            for a in range(2):
+                for b in range(a + 1, 3):
+                    if A[a, b] == 0.0:
+                        continue
+                    theta = (A[b, b] - A[a, a]) / (2.0 * A[a, b])
+                    t = 1.0 / (abs(theta) + np.sqrt(theta * theta + 1.0))
+                    if theta < 0.0:
+                        t = -t
+                    c = 1.0 / np.sqrt(t * t + 1.0)
+                    s = t * c
+                    for k in range(3):
+                        p, q = A[k, a], A[k, b]
+                        A[k, a], A[k, b] = c * p - s * q, s * p + c * q
+                    for k in range(3):
+                        p, q = A[a, k], A[b, k]
+                        A[a, k], A[b, k] = c * p - s * q, s * p + c * q
+                    for k in range(3):
+                        p, q = V[k, a], V[k, b]
+                        V[k, a], V[k, b] = c * p - s * q, s * p + c * q
+        for a in range(3):
+            for b in range(3):
+                T[a, b] = 0.0
+                for k in range(3):
+                    T[a, b] += V[a, k] * V[b, k] / np.sqrt(A[k, k])
+        for x in range(r):
+            y0, y1, y2 = X[i, 1, x], X[i, 2, x], X[i, 3, x]
+            for a in range(3):
+                X[i, 1 + a, x] = T[a, 0] * y0 + T[a, 1] * y1 + T[a, 2] * y2
 
 
 orthonormalise: Any = _compile(_orthonormalise)
@@ -333,3 +360,22 @@ def _apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) 
 
 
 apply: Any = _compile(_apply)
+
+
+def _tangent(X: Any, V: Any) -> None:
+    """Project V (in place) on the tangent space at X: take ``Y sym(Yᵀ V)`` away at every node."""
+    r = X.shape[2]
+    S = np.empty((3, 3))
+    for i in range(X.shape[0]):
+        for a in range(3):
+            for b in range(a, 3):
+                total = 0.0
+                for x in range(r):
+                    total += X[i, 1 + a, x] * V[i, 1 + b, x] + X[i, 1 + b, x] * V[i, 1 + a, x]
+                S[a, b] = S[b, a] = 0.5 * total
+        for a in range(3):
+            for x in range(r):
+                V[i, 1 + a, x] -= S[a, 0] * X[i, 1, x] + S[a, 1] * X[i, 2, x] + S[a, 2] * X[i, 3, x]
+
+
+tangent: Any = _compile(_tangent)

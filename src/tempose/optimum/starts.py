@@ -56,7 +56,7 @@ def start_poses(graph: PoseGraph, kind: str, rng: np.random.Generator) -> Poses:
         Used by ``random`` only.
     """
     if kind == "tree":
-        return tree_poses(graph, graph.spanning_tree())
+        return tree_poses(graph, most_certain_tree(graph))
     if kind == "best-tree":
         return best_tree_poses(graph)
     if kind == "chordal":
@@ -88,6 +88,15 @@ def random_poses(graph: PoseGraph, rng: np.random.Generator) -> Poses:
 # ---------------------------------------------------------------------- trees
 
 
+def most_certain_tree(graph: PoseGraph) -> SpanningTree:
+    """Spanning tree of the largest rotation concentrations; edges without a translation only where there is no other."""
+    if graph.has_translation.all():
+        return graph.spanning_tree()
+    rank = np.empty(graph.n_edges)
+    rank[np.lexsort((graph.mean_concentration, graph.has_translation))] = np.arange(graph.n_edges)
+    return graph.spanning_tree(rank)
+
+
 def tree_poses(graph: PoseGraph, tree: SpanningTree) -> Poses:
     """Chain the measured motions along a tree; roots are at the origin, edges without translation add none."""
     wxyz = np.tile(quat.IDENTITY, (graph.n_nodes, 1))
@@ -108,7 +117,9 @@ def shortest_path_tree(graph: PoseGraph, roots: ArrayLike, cost: ArrayLike | Non
     """
     if cost is None:
         weight = rotation_weights(graph)
-        cost = weight.max(initial=1.0) / weight
+        length = weight.max(initial=0.0) / weight
+        # a path without translations is a last resort
+        cost = np.where(graph.has_translation, length, length + length.sum())
     cost = np.asarray(cost, float)
     n = graph.n_nodes
     low, high = np.minimum(graph.edge_i, graph.edge_j), np.maximum(graph.edge_i, graph.edge_j)
@@ -139,7 +150,7 @@ def best_tree_poses(graph: PoseGraph, n_roots: int = 4) -> Poses:
     from tempose.posterior import Posterior
 
     posterior = Posterior(graph)
-    best = tree_poses(graph, graph.spanning_tree())
+    best = tree_poses(graph, most_certain_tree(graph))
     if graph.n_edges == 0:
         return best
     value = posterior.potential(best)
@@ -211,7 +222,7 @@ def chordal_rotations(graph: PoseGraph, weights: ArrayLike | None = None) -> Arr
     try:
         transposed = pattern(graph, 3).factor(diagonal, off).solve(rhs.reshape(3 * n, 3)).reshape(n, 3, 3)
     except NotPositiveDefiniteError:  # the weights are too far apart for double precision
-        return tree_poses(graph, graph.spanning_tree()).wxyz
+        return tree_poses(graph, most_certain_tree(graph)).wxyz
     wxyz = np.empty((n, 4))
     _kernels.nearest_rotations(np.ascontiguousarray(np.swapaxes(transposed, 1, 2)), wxyz)
     return wxyz
@@ -250,10 +261,11 @@ def _smallest_eigenvectors(graph: PoseGraph) -> Array:
     off /= (root[graph.edge_i] * root[graph.edge_j])[:, None, None]
     unit = np.tile(np.eye(3), (n, 1, 1))
     if n <= _DENSE_UP_TO:
-        dense = np.zeros((n, 3, n, 3))
-        np.add.at(dense, (graph.edge_i, slice(None), graph.edge_j), off)
-        np.add.at(dense, (graph.edge_j, slice(None), graph.edge_i), np.swapaxes(off, 1, 2))
-        vectors = np.linalg.eigh(dense.reshape(3 * n, 3 * n) + np.eye(3 * n))[1][:, :3]
+        dense = np.eye(3 * n)
+        i, j = (3 * rows[:, None] + np.arange(3) for rows in (graph.edge_i, graph.edge_j))
+        np.add.at(dense, (i[:, :, None], j[:, None, :]), off)
+        np.add.at(dense, (j[:, :, None], i[:, None, :]), np.swapaxes(off, 1, 2))
+        vectors = np.linalg.eigh(dense)[1][:, :3]
     else:
         shift = 1e-6
         factor = pattern(graph, 3).factor(unit * (1.0 + shift), off)
@@ -276,7 +288,7 @@ def with_positions(graph: PoseGraph, wxyz: Array) -> Poses:
     """Poses of the given rotations and the best positions for them."""
     base = None
     if len(np.unique(position_holds(graph))) > graph.n_components:  # some positions hang on rotation-only edges
-        base = tree_poses(graph, graph.spanning_tree()).position
+        base = tree_poses(graph, most_certain_tree(graph)).position
     return Poses(graph.node_ids, wxyz, positions_given_rotations(graph, wxyz, base))
 
 
@@ -316,10 +328,8 @@ def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None 
     held[position_holds(graph)] = True
     if m == 0 or held.all():
         return position
-    if graph.precision.ndim == 1:
-        P = (graph.precision * graph.has_translation)[:, None, None]
-    else:
-        P = graph.precision_matrices
+    scalar = graph.precision.ndim == 1
+    P = (graph.precision * graph.has_translation)[:, None, None] if scalar else graph.precision_matrices
     R, t = quat.to_matrix(wxyz), np.nan_to_num(graph.j_from_i_t)
     diagonal, off, rhs = np.zeros((n, 3, 3)), np.empty((m, 3, 3)), np.zeros((n, 3))
     _kernels.position_blocks(graph.edge_i, graph.edge_j, R, P, t, held, position, diagonal, off, rhs)

@@ -1,0 +1,358 @@
+r"""Proof that poses are the global optimum, or a bound on how far they can be from it.
+
+**The certificate** (Rosen et al., SE-Sync, 2019; with positions kept explicit so that every matrix stays sparse).
+With isotropic concentrations and flat priors, ``2U = tr(X M Xᵀ)`` (:mod:`tempose.optimum.quadratic`). Take *any*
+symmetric 3×3 matrices Λ_i and put ``S = M − diag(0, Λ_i)``, zero at positions. Every feasible X' has orthonormal
+rotation blocks, ``tr(R'_i Λ_i R'_iᵀ) = tr Λ_i``, hence
+
+.. math::
+
+    2U(X') = \operatorname{tr}(X' S X'^T) + \sum_i \operatorname{tr} Λ_i .
+
+If ``S + diag(0, η_i I) ⪰ 0`` for numbers ``η_i ≥ 0``, the first term is at least ``−Σ η_i tr(R'_i R'_iᵀ) = −3 Σ η_i``,
+and so, for all poses X' whatever,
+
+.. math::
+
+    U^* \ge \tfrac12 \sum_i \operatorname{tr} Λ_i - \tfrac32 \sum_i η_i .
+
+No property of the poses at hand was used: the bound holds for any Λ. The good choice is the multiplier estimate at the
+poses X, ``Λ_i = sym(R_iᵀ (X M)_i)``. Then ``½ Σ tr Λ_i = U(X) − ½ Σ p_i·∂U/∂p_i``, which is U(X) when the positions are
+the best ones for the rotations; and at a global optimum with moderate noise S is positive semi-definite with the poses
+as its null vectors, so that η may be as small as rounding allows. Poses that are not stationary, or not optimal, make S
+indefinite, need a larger η, and so get a weaker bound: the slack comes out of the same inequality.
+
+The shifts sit on rotation rows only. ``S + diag(0, η I) ⪰ 0`` with the positions explicit is then equivalent to
+``S_red + η I ⪰ 0`` for the Schur complement S_red in which positions are eliminated; and the rotation rows of the
+inverse of the former are the inverse of the latter, which gives the smallest eigenvalue of S_red by Lanczos steps that
+cost one sparse solve each.
+
+**Rounding.** That the matrix is positive definite is tested by a sparse Cholesky factorisation in double precision,
+whose success proves it for a matrix that differs by a few units in the last place of the entries. The reported bound
+includes an allowance for this, :data:`ROUNDING` units in the last place of every diagonal entry times the square of the
+coordinate it multiplies. It is an allowance, not an interval enclosure.
+
+**Everything else.** With anisotropic precisions or priors, U is bounded from below by the isotropic potential with the
+smallest eigenvalue of every Λ and P, since ``νᵀΛν ≥ λ_min |ν|²``, ``rᵀPr ≥ τ_min |r|²``, and the priors' terms are
+never negative. A lower bound for that problem is one for the given problem, though not a tight one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from tempose.errors import OptionError
+from tempose.graph import PoseGraph
+from tempose.optimum.quadratic import Quadratic
+from tempose.poses import Poses
+from tempose.posterior import Posterior
+from tempose.sparse import Factor, NotPositiveDefiniteError
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-6
+ROUNDING = 8.0
+EPS = float(np.finfo(np.float64).eps)
+_NEGLIGIBLE = 1e-6  # in units of U: a change of the posterior density by one part in a million
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about poses.
+
+    Attributes
+    ----------
+    status
+        ``certified``: these poses are the global optimum, up to ``suboptimality``. ``not certified``: there is no
+        proof; they may or may not be the optimum, and are at most ``suboptimality`` away from it. ``bound only``: the
+        certificate does not apply to this posterior, but ``lower_bound`` does.
+    certified
+        The same as true, false, or ``None`` where the certificate does not apply.
+    min_eigenvalue
+        Smallest eigenvalue of the certificate matrix with positions eliminated, in the units of the concentrations
+        over 4. Where a factorisation settled the matter it is the lower bound −η that this proves (the eigenvalue of
+        a certified optimum is zero: the poses are null vectors); else it is computed. NaN if not applicable.
+    suboptimality, relative_suboptimality
+        Upper bound on ``U − U*``, absolute and divided by U (0 where U is 0).
+    lower_bound
+        Lower bound on U* over all poses; never below 0.
+    potential
+        U at the poses.
+    explanation
+        One sentence that says what is and what is not proven.
+    direction
+        (n, 4): eigenvector to ``min_eigenvalue`` as (position, rotation columns) of every node, along which the lifted
+        problem improves; ``None`` unless the eigenvalue is negative.
+    """
+
+    status: str
+    certified: bool | None
+    min_eigenvalue: float
+    suboptimality: float
+    relative_suboptimality: float
+    lower_bound: float
+    potential: float
+    explanation: str
+    direction: Array | None = field(default=None, repr=False)
+
+
+def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE) -> Certificate:
+    """Certify poses as the global optimum of U, or say how far from it they can be.
+
+    Parameters
+    ----------
+    poses
+        In the graph's node order; need not be stationary, though only optimal ones can be certified.
+    tolerance
+        Largest relative suboptimality that counts as certified.
+    """
+    if not tolerance > 0.0:
+        raise OptionError(f"the certificate's tolerance must be positive, not {tolerance}")
+    graph, exact = isotropic_below(posterior.graph)
+    if exact and posterior.priors.is_flat:
+        return _certify(graph, poses, tolerance)
+    return _bound(posterior, graph, poses, tolerance)
+
+
+def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:
+    """The largest isotropic graph whose potential is nowhere above, and whether it is the graph itself."""
+    if graph.is_isotropic:
+        return graph, True
+    ends = [_eigenvalue_ends(value) for value in (graph.concentration, graph.precision)]
+    exact = all(bool(np.all(high - low <= 1e-12 * high)) for low, high in ends)
+    return replace(graph, concentration=ends[0][0], precision=ends[1][0]), exact
+
+
+def _eigenvalue_ends(value: Array) -> tuple[Array, Array]:
+    """Smallest and largest eigenvalue per edge (m,)."""
+    if value.ndim == 1:
+        return value, value
+    if value.ndim == 2:
+        return value.min(axis=1), value.max(axis=1)
+    eigenvalues = np.linalg.eigvalsh(np.nan_to_num(value))
+    return np.maximum(eigenvalues[:, 0], 0.0), eigenvalues[:, -1]
+
+
+# ---------------------------------------------------------------------- isotropic
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The certificate matrix at a point X, at any rank, and what it proves.
+
+    ``value`` is ``½ Σ tr Λ_i``; ``rounding`` the allowance in the bound.
+    """
+
+    problem: Quadratic
+    multipliers: Array
+    value: float
+    energy: float
+    rounding: float
+
+    @classmethod
+    def at(cls, problem: Quadratic, X: Array) -> Dual:
+        """Multipliers at X, with the positions replaced by the best ones if they are not yet."""
+        energy, gradient = problem.gradient(X)
+        slack = 0.5 * float(np.sum(X[:, 0] * gradient[:, 0]))
+        if abs(slack) > 1e-9 * energy:
+            better = problem.best_positions(X, gradient)
+            lower, there = problem.gradient(better)
+            if lower < energy:
+                X, energy, gradient = better, lower, there
+                slack = 0.5 * float(np.sum(X[:, 0] * gradient[:, 0]))
+        size = 3.0 * float(problem.scale.sum()) + float(np.sum(problem.blocks[0][:, 0, 0, None] * X[:, 0] ** 2))
+        rounding = 0.5 * ROUNDING * EPS * size
+        return cls(problem, problem.multipliers(X, gradient), energy - slack, energy, rounding)
+
+    def proves(self, shift: Array | float) -> Factor | None:
+        """The factor of ``S + diag(0, shift I)`` if that is positive definite."""
+        try:
+            return self.problem.factor(self.multipliers, shift)
+        except NotPositiveDefiniteError:
+            return None
+
+    def lower_bound(self, shift: Array | float) -> float:
+        """The bound on U* that a successful ``proves(shift)`` gives."""
+        total = 1.5 * float(np.sum(np.broadcast_to(shift, self.problem.graph.n_nodes)))
+        return max(self.value - total - self.rounding, 0.0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of :func:`examine`: the proven lower bound on the optimum, and the eigenvalue behind it."""
+
+    lower_bound: float
+    min_eigenvalue: float
+    direction: Array | None
+
+
+def examine(dual: Dual, tolerance: float) -> Verdict:
+    """Test ``S ⪰ 0`` by factorisation at a shift worth a tenth of the tolerance, then at the tolerance itself.
+
+    Only if both fail, compute the smallest eigenvalue and its vector.
+    """
+    problem = dual.problem
+    scale = problem.scale
+    worth = 1.5 * float(scale.sum())
+    if worth == 0.0:
+        return Verdict(0.0, 0.0, None)
+    for share in (0.1, 0.9):
+        relative = max(share * tolerance * dual.energy / worth, 4.0 * EPS)
+        if dual.proves(relative * scale) is not None:
+            return Verdict(dual.lower_bound(relative * scale), -float(relative * scale.max()), None)
+    return _by_eigenvalue(dual)
+
+
+def _by_eigenvalue(dual: Dual) -> Verdict:
+    problem = dual.problem
+    typical = float(np.median(problem.scale[problem.scale > 0.0]))
+    shift, factor = 1e-9 * typical, None
+    while factor is None:
+        shift *= 10.0
+        factor = dual.proves(shift)
+    vector, value = smallest_eigenpair(problem, factor, shift)
+    # what a factorisation has shown counts as proven, not what the eigensolver returns
+    proven = shift
+    for margin in (1e-6, 1e-3, 1e-1):
+        trial = max(-value, 0.0) * (1.0 + margin) + margin * 1e-6 * typical
+        if trial < proven and dual.proves(trial) is not None:
+            proven = trial
+            break
+    return Verdict(dual.lower_bound(proven), value, vector if value < 0.0 else None)
+
+
+def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tuple[Array, float]:
+    """Smallest eigenvalue of S_red and its vector, extended to positions (n, 4), from a factor of S + shift.
+
+    The rotation rows of the inverse of ``S + diag(0, shift I)`` are ``(S_red + shift I)⁻¹``.
+    """
+    n = problem.graph.n_nodes
+    live = np.repeat(problem.scale > 0.0, 3)
+
+    def solve(y: Array) -> Array:
+        rhs = np.zeros((n, 4))
+        rhs[:, 1:] = np.where(live, y.reshape(-1), 0.0).reshape(n, 3)
+        return factor.solve(rhs.reshape(-1)).reshape(n, 4)
+
+    def inverse(y: Array) -> Array:
+        return np.ascontiguousarray(solve(y)[:, 1:]).reshape(-1)
+
+    if 3 * n <= 30:
+        dense = np.stack([inverse(e) for e in np.eye(3 * n)], axis=1)
+        values, vectors = np.linalg.eigh(0.5 * (dense + dense.T))
+    else:
+        operator = LinearOperator((3 * n, 3 * n), matvec=inverse, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(3 * n)
+        try:
+            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-9, ncv=min(3 * n - 1, 24))
+        except ArpackNoConvergence as stopped:
+            values, vectors = stopped.eigenvalues, stopped.eigenvectors
+            if not len(values):
+                y = inverse(inverse(start))
+                y /= np.linalg.norm(y)
+                values, vectors = np.array([float(y @ inverse(y))]), y[:, None]
+    y = vectors[:, -1]
+    full = solve(y) / values[-1]
+    return full, float(1.0 / values[-1] - shift)
+
+
+def _certify(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+    problem = Quadratic(graph)
+    dual = Dual.at(problem, problem.point(poses))
+    energy = problem.gradient(problem.point(poses))[0]
+    verdict = examine(dual, tolerance)
+    if verdict.direction is not None and graph.n_components > 1:
+        return _by_component(graph, poses, tolerance)
+    return _conclude(energy, verdict, dual.rounding, tolerance)
+
+
+def _conclude(energy: float, verdict: Verdict, rounding: float, tolerance: float, where: str = "") -> Certificate:
+    bound = min(verdict.lower_bound, energy)
+    gap = energy - bound
+    relative = gap / energy if energy > 0.0 else 0.0
+    # U of a graph without noise is rounding itself: there is nothing to be relative to
+    certified = gap <= tolerance * energy or gap <= min(2.0 * rounding, _NEGLIGIBLE)
+    if certified:
+        status = "certified"
+        text = (
+            f"no poses whatever have a potential more than {gap:.3g} ({relative:.2g} of U) below these: they are the "
+            "global optimum up to that, proven in double precision with an allowance for rounding."
+        )
+    elif verdict.direction is not None:
+        status = "not certified"
+        text = (
+            f"the certificate matrix has the negative eigenvalue {verdict.min_eigenvalue:.3g}{where}: these poses may "
+            f"be a local optimum, or the noise too large for a proof; U is at most {gap:.4g} ({relative:.2g} of U) "
+            "above the global optimum."
+        )
+    else:
+        status = "not certified"
+        text = (
+            f"the certificate matrix has no clearly negative eigenvalue, but its weights are too far apart for a proof "
+            f"at tolerance {tolerance:g} in double precision: U is at most {gap:.3g} ({relative:.2g} of U) above the "
+            "global optimum."
+        )
+    return Certificate(status, certified, verdict.min_eigenvalue, gap, relative, bound, energy, text, verdict.direction)
+
+
+def with_lower_bound(certificate: Certificate, lower_bound: float, tolerance: float = TOLERANCE) -> Certificate:
+    """The certificate, improved by a lower bound on U* that was proven elsewhere."""
+    energy = certificate.potential
+    if certificate.certified is not False or lower_bound <= certificate.lower_bound:
+        return certificate
+    bound = min(lower_bound, energy)
+    verdict = Verdict(bound, certificate.min_eigenvalue, certificate.direction)
+    return _conclude(energy, verdict, 0.0, tolerance)
+
+
+def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+    """Certify every component on its own: potentials and bounds add up."""
+    direction = np.zeros((graph.n_nodes, 4))
+    bound = energy = rounding = 0.0
+    lowest, failed = np.inf, 0
+    for c in range(graph.n_components):
+        rows = np.flatnonzero(graph.component == c)
+        if len(rows) == 1:
+            continue
+        part = graph.subgraph(rows)
+        problem = Quadratic(part)
+        X = problem.point(poses.select(part.node_ids))
+        dual = Dual.at(problem, X)
+        verdict = examine(dual, tolerance)
+        here = problem.gradient(X)[0]
+        energy, bound, rounding = energy + here, bound + min(verdict.lower_bound, here), rounding + dual.rounding
+        failed += verdict.direction is not None
+        if verdict.min_eigenvalue < lowest:
+            lowest = verdict.min_eigenvalue
+            direction[:] = 0.0
+            if verdict.direction is not None:
+                direction[rows] = verdict.direction
+    verdict = Verdict(bound, lowest, direction if failed else None)
+    where = f" (in {failed} of {graph.n_components} components)"
+    return _conclude(energy, verdict, rounding, tolerance, where)
+
+
+# ---------------------------------------------------------------------- everything else
+
+
+def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+    from tempose.optimum.staircase import solve_to_certificate
+
+    energy = posterior.potential(poses)
+    solved = solve_to_certificate(Posterior(below), poses, tolerance=tolerance)
+    bound = min(solved.certificate.lower_bound, energy)
+    gap = energy - bound
+    relative = gap / energy if energy > 0.0 else 0.0
+    why = "priors" if below is posterior.graph else "anisotropic precisions"
+    if below is not posterior.graph and not posterior.priors.is_flat:
+        why = "anisotropic precisions and priors"
+    text = (
+        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no "
+        f"poses have U below {bound:.6g}, a bound on the isotropic problem without priors that lies below this one, "
+        f"hence U is at most {gap:.4g} ({relative:.2g} of U) above the global optimum."
+    )
+    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, text)
