@@ -29,7 +29,11 @@ class SolveOptions:
     start
         One of :data:`tempose.optimum.starts.STARTS`.
     optimiser
-        ``tg-mcmc``: the paper's sampler at β → ∞; ``newton``: second order; ``both``: one, then the other.
+        ``newton``: second order, to machine precision; ``tg-mcmc``: the paper's sampler at β → ∞; ``both``: one after the
+        other.
+    certify
+        Try to prove the estimate globally optimal, and escape by the Riemannian staircase if it is not (the escape
+        not after ``tg-mcmc`` alone, whose result is left as it is).
     optimise_steps
         At most this many TG-MCMC steps at β → ∞.
     anneal
@@ -61,8 +65,9 @@ class SolveOptions:
     """
 
     preset: str = "default"
-    start: str = "tree"
-    optimiser: str = "both"
+    start: str = "chordal"
+    optimiser: str = "newton"
+    certify: bool = True
     optimise_steps: int = 400
     anneal: tuple[tuple[float, int], ...] = ()
     tolerance: float = 1e-9

@@ -23,6 +23,7 @@ from tempose.graph import PoseGraph
 from tempose.inference.draws import Draws, read_draws, write_atomically
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.metrics import graph_consistency
+from tempose.optimum.certificate import Certificate
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
 from tempose.options import SolveOptions
@@ -51,6 +52,8 @@ class Solution:
         What absolute uncertainties refer to.
     trace
         (k, 2): step number and U along the optimisation.
+    certificate
+        What is proven about the estimate, or ``None`` if no proof was asked for.
     notices
         One line each: what the reader and the solver had to say.
     """
@@ -64,6 +67,7 @@ class Solution:
     draws: Draws | None
     gauge: Gauge
     trace: Array
+    certificate: Certificate | None
     notices: tuple[str, ...]
     seconds: float
     version: str
@@ -138,6 +142,7 @@ class Solution:
         return {
             "status": self.status,
             "objective": self.objective,
+            **certificate_facts(self.certificate),
             "mean_potential": _plain(draws.mean_potential if draws is not None else math.nan),
             "n_nodes": self.graph.n_nodes,
             "n_edges": self.graph.n_edges,
@@ -170,6 +175,8 @@ class Solution:
             f"{self.graph.n_nodes} nodes, {self.graph.n_edges} edges, {self.graph.n_components} component(s): {self.status}",
             f"U = {self.objective:.6g} at the estimate; graph consistency {graph_consistency(self.graph, self.estimate):.4f}",
         ]
+        if self.certificate is not None:
+            lines.append(f"{self.certificate.status}: {self.certificate.explanation}")
         if self.draws is not None:
             lines.append(
                 f"{self.draws.n_draws} draws at β = {self.options.beta:g}, mean U = {self.draws.mean_potential:.6g}"
@@ -257,9 +264,31 @@ class Solution:
         return cls(
             graph=graph, priors=_load_priors(home), options=options, status=facts["status"], estimate=estimate,
             objective=facts["objective"], draws=draws, gauge=Gauge(graph, options.gauge),
-            trace=np.load(home / "trace.npy"), notices=tuple(facts["notices"]), seconds=facts["seconds"],
+            trace=np.load(home / "trace.npy"), certificate=certificate_from_facts(facts),
+            notices=tuple(facts["notices"]), seconds=facts["seconds"],
             version=facts["version"], tuning=facts["tuning"],
         )  # fmt: skip
+
+
+_CERTIFICATE = ("certified", "suboptimality", "relative_suboptimality", "min_eigenvalue", "lower_bound")
+
+
+def certificate_facts(certificate: Certificate | None) -> dict[str, Any]:
+    """The verdict as plain values: ``certified`` is true, false, or null where there is no proof either way."""
+    if certificate is None:
+        return {**dict.fromkeys(_CERTIFICATE), "certificate": None}
+    values = {name: getattr(certificate, name) for name in _CERTIFICATE}
+    words = {"status": certificate.status, "explanation": certificate.explanation, "potential": certificate.potential}
+    return {**{k: _plain(v) if isinstance(v, float) else v for k, v in values.items()}, "certificate": words}
+
+
+def certificate_from_facts(facts: dict[str, Any]) -> Certificate | None:
+    """The inverse of :func:`certificate_facts`."""
+    if facts["certificate"] is None:
+        return None
+    values: dict[str, Any] = {name: facts[name] for name in _CERTIFICATE}
+    values = {k: math.nan if v is None and k != "certified" else v for k, v in values.items()}
+    return Certificate(**values, **facts["certificate"])
 
 
 def _load_priors(home: Path) -> Priors:

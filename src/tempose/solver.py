@@ -28,14 +28,16 @@ from tempose.inference.optimise import Descent, Hook, optimise
 from tempose.inference.sampling import SamplingPlan, sample
 from tempose.inference.schemes import Scheme
 from tempose.inference.tuning import MOST_THINNING, Tuning, tune
+from tempose.optimum.certificate import Certificate, certify
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
-from tempose.optimum.newton import Minimum, minimise
+from tempose.optimum.newton import minimise
+from tempose.optimum.staircase import solve_to_certificate
 from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
-from tempose.solution import Solution
+from tempose.solution import Solution, certificate_facts, certificate_from_facts
 
 Array = NDArray[np.float64]
 
@@ -115,7 +117,8 @@ def solve(
         objective=estimate.potential,
         draws=draws,
         gauge=gauge,
-        trace=estimate.trace,
+        trace=estimate.optimum.trace,
+        certificate=estimate.optimum.certificate,
         notices=tuple(notices),
         seconds=time.perf_counter() - began,
         version=metadata.version("tempose"),
@@ -128,13 +131,22 @@ def solve(
 
 
 @dataclass(frozen=True)
+class _Optimum:
+    """Where the optimisation ended; what a resumed run reads back."""
+
+    poses: Poses
+    trace: Array
+    status: str
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
 class _Estimate:
     """The optimum and what is known around it."""
 
     poses: Poses
     potential: float
-    trace: Array
-    status: str
+    optimum: _Optimum
     curvature: Curvature
     tuning: Tuning
 
@@ -189,40 +201,45 @@ def _estimate(
 ) -> _Estimate:  # fmt: skip
     """The optimum, computed, or taken from an earlier run of the same solve in the same directory."""
     curvature = Curvature(posterior)
-    saved = _read_checkpoint(home, posterior, options)
-    if saved is not None:
-        poses, trace, status = saved
-    else:
-        poses, trace, status = _optimise(posterior, curvature, options, hook, report, stop, notices)
+    optimum = _read_checkpoint(home, posterior, options)
+    if optimum is None:
+        optimum = _optimise(posterior, curvature, options, hook, report, stop)
         if not stop.is_set():
-            _write_checkpoint(home, posterior, options, poses, trace, status)
-    if status == "stalled" or status == "diverged":
-        notices.append(f"the optimiser {status}: the estimate may be far from the best; try another start")
-    tuning = tune(curvature, poses, identity_mass=options.mass == "identity")
-    return _Estimate(poses, posterior.potential(poses), trace, status, curvature, tuning)
+            _write_checkpoint(home, posterior, options, optimum)
+    if optimum.status in ("stalled", "diverged"):
+        notices.append(f"the optimiser {optimum.status}: the estimate may be far from the best; try another start")
+    elif optimum.status == "step limit":
+        notices.append(
+            "the optimiser had not converged when its steps were used up; allow more, or use optimiser newton"
+        )
+    tuning = tune(curvature, optimum.poses, identity_mass=options.mass == "identity")
+    return _Estimate(optimum.poses, posterior.potential(optimum.poses), optimum, curvature, tuning)
 
 
 def _optimise(
     posterior: Posterior, curvature: Curvature, options: SolveOptions, hook: Hook | None, report: ProgressHook,
-    stop: threading.Event, notices: list[str],
-) -> tuple[Poses, Array, str]:  # fmt: skip
-    start = start_poses(posterior.graph, options.start, streams.generator(options.seed, "start"))
-    poses, status = start, "start"
-    trace = np.array([[0.0, posterior.potential(start)]])
-    if options.optimiser in ("tg-mcmc", "both") and options.optimise_steps:
-        descent = _descend(posterior, curvature, start, options, hook, report, stop)
+    stop: threading.Event,
+) -> _Optimum:  # fmt: skip
+    poses = start_poses(posterior.graph, options.start, streams.generator(options.seed, "start"))
+    trace = np.array([[0.0, posterior.potential(poses)]])
+    status = "start"
+    if options.optimiser != "newton":
+        descent = _descend(posterior, curvature, poses, options, hook, report, stop)
         poses, trace, status = descent.poses, descent.trace, descent.status
-        if descent.step != descent.trace[0, 0] and status == "step limit" and options.optimiser == "tg-mcmc":
-            notices.append(
-                f"TG-MCMC had not converged after {descent.steps} steps; allow more (optimise_steps), or use optimiser both"
-            )
-    if options.optimiser in ("newton", "both") and not stop.is_set():
-        minimum: Minimum = minimise(curvature, poses)
-        taken = [s.potential for s in minimum.steps if s.accepted] + [minimum.potential]
-        steps = trace[-1, 0] + np.arange(len(taken))
-        trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
-        poses, status = minimum.poses, minimum.status
-    return poses, trace, status
+    if stop.is_set():
+        return _Optimum(poses, trace, status, None)
+    if options.optimiser == "tg-mcmc":
+        return _Optimum(poses, trace, status, certify(posterior, poses) if options.certify else None)
+    report(Progress("proving" if options.certify else "optimising", 0, 1))
+    if options.certify:
+        solved = solve_to_certificate(posterior, poses, curvature=curvature)
+        minimum, certificate = solved.minimum, solved.certificate
+    else:
+        minimum, certificate = minimise(curvature, poses), None
+    taken = [s.potential for s in minimum.steps if s.accepted] + [minimum.potential]
+    steps = trace[-1, 0] + np.arange(len(taken))
+    trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
+    return _Optimum(minimum.poses, trace, minimum.status, certificate)
 
 
 def _descend(
@@ -304,7 +321,7 @@ def _sample(
 def _status(estimate: _Estimate, draws: Draws | None, options: SolveOptions, stop: threading.Event) -> str:
     if stop.is_set():
         return "interrupted"
-    return "solved" if estimate.status in ("converged", "step limit", "start") else estimate.status
+    return "solved" if estimate.optimum.status in ("converged", "step limit", "start") else estimate.optimum.status
 
 
 # ---------------------------------------------------------------------- resuming
@@ -321,21 +338,20 @@ def _fingerprint(posterior: Posterior, options: SolveOptions) -> str:
     return digest.hexdigest()[:16]
 
 
-def _write_checkpoint(
-    home: Path, posterior: Posterior, options: SolveOptions, poses: Poses, trace: Array, status: str
-) -> None:
+def _write_checkpoint(home: Path, posterior: Posterior, options: SolveOptions, optimum: _Optimum) -> None:
     import io
 
     home.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     np.savez(
-        buffer, fingerprint=_fingerprint(posterior, options), wxyz=poses.wxyz, position=poses.position,
-        trace=trace, status=status,
+        buffer, fingerprint=_fingerprint(posterior, options), wxyz=optimum.poses.wxyz,
+        position=optimum.poses.position, trace=optimum.trace, status=optimum.status,
+        certificate=json.dumps(certificate_facts(optimum.certificate)),
     )  # fmt: skip
     write_atomically(home / "estimate.npz", buffer.getvalue())
 
 
-def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) -> tuple[Poses, Array, str] | None:
+def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) -> _Optimum | None:
     """The optimum of an earlier run of the same solve; one of another solve is computed anew."""
     path = home / "estimate.npz"
     if not path.exists():
@@ -345,6 +361,7 @@ def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) ->
             if str(saved["fingerprint"]) != _fingerprint(posterior, options):
                 return None
             poses = Poses(posterior.graph.node_ids, saved["wxyz"], saved["position"])
-            return poses, saved["trace"], str(saved["status"])
+            certificate = certificate_from_facts(json.loads(str(saved["certificate"])))
+            return _Optimum(poses, saved["trace"], str(saved["status"]), certificate)
     except (OSError, ValueError, KeyError):
         return None

@@ -171,10 +171,14 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
     _reading(parser)
     group = parser.add_argument_group("optimisation")
     group.add_argument(
-        "--start", choices=["tree", "random", "identity", "given"], help="where to start (default: tree; paper: random)"
+        "--start", help="where to start: chordal (default), spectral, tree, best-tree, given, identity, random (paper)"
     )
     group.add_argument(
-        "--optimiser", choices=["tg-mcmc", "newton", "both"], help="default: both, the paper's then second order"
+        "--optimiser", choices=["newton", "tg-mcmc", "both"],
+        help="newton (default): second order; tg-mcmc (paper): its sampler at beta -> infinity; both: one after the other",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-certify", dest="certify", action="store_false", default=None, help="do not try to prove global optimality"
     )
     group.add_argument("--optimise-steps", type=int, metavar="N", help="most TG-MCMC steps at beta -> infinity")
     group.add_argument(

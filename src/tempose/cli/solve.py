@@ -12,7 +12,7 @@ from types import FrameType
 from tempose.cli import console
 
 _OPTIONS = (
-    "start", "optimiser", "optimise_steps", "anneal", "draws", "chains", "beta", "scheme", "noise", "letters", "step",
+    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "scheme", "noise", "letters", "step",
     "friction", "thin", "warmup", "batch", "gauge", "seed",
 )  # fmt: skip
 

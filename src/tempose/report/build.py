@@ -64,6 +64,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     good = solution.status == "solved"
     facts = [
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
+        *_verdict(solution),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
         Fact(
             "graph consistency",
@@ -96,6 +97,18 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             )
         )
     return facts
+
+
+def _verdict(solution: Solution) -> list[Fact]:
+    proof = solution.certificate
+    if proof is None:
+        return []
+    if proof.certified:
+        gap = f"proven: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
+        return [Fact("proof", "global optimum", gap, "good")]
+    if proof.certified is None:
+        return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", proof.explanation, "neutral")]
+    return [Fact("proof", "none", proof.explanation, "warn")]
 
 
 def _settings(solution: Solution) -> list[tuple[str, str]]:
