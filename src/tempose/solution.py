@@ -114,6 +114,19 @@ class Solution:
         return residuals(self.graph, self.estimate)
 
     @cached_property
+    def reduced_chi_square(self) -> float:
+        """``2U*`` of the edges over its degrees of freedom: about 1 if the stated noise is right; NaN if nothing is checked.
+
+        The measurements have d numbers, the poses take up k of them. Surveyors call it the a-posteriori variance
+        factor: at 4, the true noise is twice what was stated and every σ should be doubled.
+        """
+        graph = self.graph
+        measured = 6 * int(graph.has_translation.sum()) + 3 * int((~graph.has_translation).sum())
+        freedom = measured - Curvature(Posterior(graph)).dimension
+        rotation, translation = Posterior(graph).potential_by_edge(self.estimate)
+        return float(2.0 * (rotation.sum() + translation.sum()) / freedom) if freedom > 0 else math.nan
+
+    @cached_property
     def surprise(self) -> Array:
         """Normalised residual of each edge (m,), about 1 if the model is right; NaN where nothing checks the edge.
 
@@ -147,6 +160,7 @@ class Solution:
             "n_nodes": self.graph.n_nodes,
             "n_edges": self.graph.n_edges,
             "n_components": self.graph.n_components,
+            "reduced_chi_square": _plain(self.reduced_chi_square),
             "graph_consistency": _plain(graph_consistency(self.graph, self.estimate)),
             "beta": self.options.beta,
             "draws": draws.n_draws if draws is not None else 0,
@@ -175,6 +189,16 @@ class Solution:
             f"{self.graph.n_nodes} nodes, {self.graph.n_edges} edges, {self.graph.n_components} component(s): {self.status}",
             f"U = {self.objective:.6g} at the estimate; graph consistency {graph_consistency(self.graph, self.estimate):.4f}",
         ]
+        chi = self.reduced_chi_square
+        if math.isfinite(chi):
+            verdict = (
+                "the stated noise fits"
+                if 0.5 < chi < 2.0
+                else (
+                    f"the noise is {'over' if chi < 1 else 'under'}stated: σ should be {math.sqrt(chi):.2g} times as large"
+                )
+            )
+            lines.append(f"reduced χ² {chi:.3g}: {verdict}")
         if self.certificate is not None:
             lines.append(f"{self.certificate.status}: {self.certificate.explanation}")
         if self.draws is not None:

@@ -66,6 +66,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
         *_verdict(solution),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
+        _fit(solution),
         Fact(
             "graph consistency",
             f"{graph_consistency(solution.graph, solution.estimate):.4f}",
@@ -97,6 +98,16 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             )
         )
     return facts
+
+
+def _fit(solution: Solution) -> Fact:
+    chi = solution.reduced_chi_square
+    if not np.isfinite(chi):
+        return Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")
+    fits = 0.5 < chi < 2.0
+    note = "reduced χ², 1 if the stated noise is right"
+    scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
+    return Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")
 
 
 def _verdict(solution: Solution) -> list[Fact]:
