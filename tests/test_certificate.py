@@ -355,6 +355,16 @@ def test_noise_beyond_proof_gives_a_valid_bound() -> None:
         assert result.potential <= best * (1.0 + 2e-6)
 
 
+def test_a_gap_of_the_relaxation_is_said_to_be_one() -> None:
+    """At this noise the relaxation's optimum has rank above three: no proof exists, and the bound is its value."""
+    graph = simulate(100, shape="torus", sigma_rot_deg=20.0, sigma_trans=0.1, seed=0).graph
+    result = solve_to_certificate(Posterior(graph), start_poses(graph, "chordal", rng()))
+    assert result.certificate.certified is False
+    assert result.certificate.lower_bound == pytest.approx(118.8935, abs=1e-3)
+    assert 1e-4 < result.certificate.relative_suboptimality < 1e-2
+    assert "too large for a proof" in result.certificate.explanation
+
+
 def test_lifted_optimisation_and_rounding() -> None:
     graph = simulate(25, shape="random", sigma_rot_deg=10.0, seed=2).graph
     posterior, poses = optimum(graph)

@@ -299,14 +299,30 @@ def _conclude(energy: float, verdict: Verdict, rounding: float, tolerance: float
     return Certificate(status, certified, verdict.min_eigenvalue, gap, relative, bound, energy, text, verdict.direction)
 
 
-def with_lower_bound(certificate: Certificate, lower_bound: float, tolerance: float = TOLERANCE) -> Certificate:
-    """The certificate, improved by a lower bound on U* that was proven elsewhere."""
+def with_lower_bound(
+    certificate: Certificate, lower_bound: float, tolerance: float = TOLERANCE, *, is_relaxation_optimum: bool = False
+) -> Certificate:
+    """The certificate, improved by a lower bound on U* that was proven elsewhere.
+
+    Parameters
+    ----------
+    is_relaxation_optimum
+        Whether the bound is the optimum of the relaxation, so that no better one can be had from it.
+    """
     energy = certificate.potential
     if certificate.certified is not False or lower_bound <= certificate.lower_bound:
         return certificate
     bound = min(lower_bound, energy)
     verdict = Verdict(bound, certificate.min_eigenvalue, certificate.direction)
-    return _conclude(energy, verdict, 0.0, tolerance)
+    result = _conclude(energy, verdict, 0.0, tolerance)
+    if result.certified or not is_relaxation_optimum:
+        return result
+    return replace(
+        result,
+        explanation=f"the relaxation that the proof rests on was solved, and its optimum {bound:.6g} lies below every U "
+        "found: the noise is too large for a proof; these poses, the best found, are at most "
+        f"{result.suboptimality:.4g} ({result.relative_suboptimality:.2g} of U) above the global optimum.",
+    )
 
 
 def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:

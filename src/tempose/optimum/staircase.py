@@ -132,7 +132,7 @@ def solve_to_certificate(
     if after.potential < best.potential:
         best = after
         certificate = certify(posterior, best.poses, tolerance=tolerance)
-    certificate = with_lower_bound(certificate, climbed.lower_bound, tolerance)
+    certificate = with_lower_bound(certificate, climbed.lower_bound, tolerance, is_relaxation_optimum=climbed.passed)
     return Solved(best.poses, best.potential, certificate, best, climbed.steps)
 
 
