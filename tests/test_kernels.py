@@ -472,9 +472,12 @@ def test_tiles_hold_every_edge_once_and_share_no_node_within_a_round(groups, pre
     np.testing.assert_array_equal(got[np.lexsort(got.T)], expected[np.lexsort(expected.T)])
     assert blocks.round[-1] == len(blocks.tile) - 1
     assert blocks.tile[-1] == len(blocks.target)
+    for t in range(groups):
+        inside = ends[potential.BLOCK * blocks.tile[t] : potential.BLOCK * blocks.tile[t + 1]]
+        assert np.all((inside >= blocks.group[t]) & (inside < blocks.group[t + 1]))
     for r in range(len(blocks.round) - 1):
         tiles = range(blocks.round[r], blocks.round[r + 1])
-        assert r == 0 or len(tiles) == groups // 2
+        assert len(tiles) == (groups if r == 0 else groups // 2)
         nodes = [
             np.unique(ends[blocks.tile[t] * potential.BLOCK : blocks.tile[t + 1] * potential.BLOCK]) for t in tiles
         ]

@@ -24,7 +24,7 @@ from tempose.poses import Poses
 
 if TYPE_CHECKING:
     from tempose.bingham import Bingham
-    from tempose.kernels.potential import EdgeBlocks, EdgeTable, PriorTable, Workspace
+    from tempose.kernels.potential import EdgeBlocks, EdgeTable, PriorTable
 
 Array = NDArray[np.float64]
 
@@ -185,18 +185,15 @@ class Posterior:
         groups = 4 * math.isqrt(self.graph.n_edges // PARALLEL_FROM_EDGES) if self.runs_parallel else 1
         return _edge_blocks(self.graph, min(groups, _MOST_GROUPS))
 
-    def workspace(self) -> Workspace:
+    def workspace(self) -> Array:
         """Fresh scratch memory for the gradient kernel; one per thread of control."""
-        from tempose.kernels.potential import Workspace
-        from tempose.kernels.random import NODES_PER_BLOCK
-
-        return Workspace(np.zeros(len(self.edge_blocks.tile) - 1), np.zeros(-(-self.graph.n_nodes // NODES_PER_BLOCK)))
+        return np.zeros(len(self.edge_blocks.tile) - 1)
 
     def gradient(self, poses: Poses) -> tuple[float, Array]:
         """U and its gradient (n, 6): by world-frame rotation vectors (a → exp(ω/2) a), then by positions."""
         return self.gradient_at(poses.wxyz, poses.position)
 
-    def gradient_at(self, wxyz: Array, position: Array, work: Workspace | None = None) -> tuple[float, Array]:
+    def gradient_at(self, wxyz: Array, position: Array, work: Array | None = None) -> tuple[float, Array]:
         """The same for plain arrays of world_from_node quaternions (n, 4) and positions (n, 3)."""
         from tempose.kernels.memory import rows
 
@@ -205,7 +202,7 @@ class Posterior:
         energy = self.gradient_into(state, self.workspace() if work is None else work, out)
         return energy, np.ascontiguousarray(out[:, :6])
 
-    def gradient_into(self, state: Array, work: Workspace, out: Array) -> float:
+    def gradient_into(self, state: Array, work: Array, out: Array) -> float:
         """Write the gradient at the kernels' ``state`` into ``out``, both (n, 8), and return U."""
         from tempose.kernels import potential as kernel
 
@@ -248,28 +245,29 @@ def _edge_blocks(graph: PoseGraph, groups: int) -> EdgeBlocks:
     from tempose.kernels.potential import BLOCK, EdgeBlocks
 
     i, j, m = graph.edge_i, graph.edge_j, graph.n_edges
-    ends = np.cumsum(graph.degree)
-    group = np.minimum((ends - graph.degree) * groups // max(2 * m, 1), groups - 1)
+    before = np.cumsum(graph.degree) - graph.degree
+    group = np.minimum(before * groups // max(2 * m, 1), groups - 1)
     low, high = np.minimum(group[i], group[j]), np.maximum(group[i], group[j])
-    others = max(groups - 1, 1)
-    meet = np.where(high == groups - 1, low, (low + high) * (groups // 2) % others)  # groups/2 is the inverse of 2
+    meet = np.where(high == groups - 1, low, (low + high) * (groups // 2) % max(groups - 1, 1))  # groups/2 = 1/2
     turn = np.where(low == high, 0, 1 + meet)
     order = np.lexsort((i, j, low, turn))
 
-    first = np.flatnonzero(np.diff(turn[order] * groups + low[order], prepend=-1))  # of each tile
-    count = np.diff(first, append=m)
-    blocks = -(-count // BLOCK)
-    tile = np.concatenate([[0], np.cumsum(blocks)])
-    # row of each slot; the slots after a tile's last edge repeat it
-    slot = np.arange(tile[-1] * BLOCK) - np.repeat(tile[:-1], blocks * BLOCK) * BLOCK
-    at = order[np.repeat(first, blocks * BLOCK) + np.minimum(slot, np.repeat(count - 1, blocks * BLOCK))]
+    # tiles by round and lower group; those of the first round are there even if empty
+    tile_of = turn * groups + low
+    used = np.union1d(np.arange(groups), tile_of)
+    count = np.bincount(np.searchsorted(used, tile_of), minlength=len(used))
+    slots = -(-count // BLOCK) * BLOCK
+    first, first_slot = np.cumsum(count) - count, np.cumsum(slots) - slots
+    place = np.arange(slots.sum()) - np.repeat(first_slot, slots)  # within the tile; past its last edge, repeat that
+    at = order[np.repeat(first, slots) + np.minimum(place, np.repeat(count, slots) - 1)]
     edge = _edge_rows(graph, full=not graph.is_isotropic)[at]
-    edge[slot >= np.repeat(count, blocks * BLOCK), 7:] = 0.0  # no weight
-    shape, width = (int(tile[-1]), BLOCK), edge.shape[1]
+    edge[place >= np.repeat(count, slots), 7:] = 0.0  # no weight
+    shape, width = (len(at) // BLOCK, BLOCK), edge.shape[1]
     return EdgeBlocks(
         target=j[at].astype(np.uint32).reshape(shape),
         source=i[at].astype(np.uint32).reshape(shape),
         edge=np.ascontiguousarray(edge.reshape(*shape, width).transpose(0, 2, 1)).reshape(shape[0], width * BLOCK),
-        tile=tile.astype(np.int64),
-        round=np.append(np.flatnonzero(np.diff(turn[order][first], prepend=-1)), len(first)).astype(np.int64),
+        tile=np.append(first_slot, len(at)) // BLOCK,
+        round=np.append(np.flatnonzero(np.diff(used // groups, prepend=-1)), len(used)),
+        group=np.searchsorted(group, np.arange(groups + 1)),
     )

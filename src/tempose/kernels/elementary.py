@@ -16,25 +16,25 @@ _MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
 _EXPONENT_AT = np.uint64(52)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def from_bits(bits):  # type: ignore[no-untyped-def]
     """The double with the given bit pattern."""
     return np.uint64(bits).view(np.float64)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def to_bits(x):  # type: ignore[no-untyped-def]
     """The bit pattern of a double."""
     return np.float64(x).view(np.uint64)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def open_unit(bits):  # type: ignore[no-untyped-def]
     """The upper 52 of 64 bits as a double in the open interval (0, 1): the exact centre of one of 2⁵² cells."""
     return from_bits((bits >> np.uint64(12)) | _ONE) - (1.0 - 2.0**-53)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def logarithm(x):  # type: ignore[no-untyped-def]
     """Natural logarithm of a positive normal number ``x = 2ᵏ (1 + f)``, √½ ≤ 1 + f < √2."""
     bits = to_bits(x) + (_ONE - _ROOT_HALF)
@@ -51,13 +51,16 @@ def logarithm(x):  # type: ignore[no-untyped-def]
     return k * 6.93147180369123816490e-1 - ((half - low) - f)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def cos_sinc(z):  # type: ignore[no-untyped-def]
     """Cosine of x and sin(x)/x from ``z = x²``, for x within ±π/4."""
-    c = 2.08757232129817482790e-9 - z * 1.13596475577881948265e-11
-    c = 2.48015872894767294178e-5 + z * (-2.75573143513906633035e-7 + z * c)
-    c = 4.16666666666666019037e-2 + z * (-1.38888888888741095749e-3 + z * c)
-    s = -2.50507602534068634195e-8 + z * 1.58969099521155010221e-10
-    s = -1.98412698298579493134e-4 + z * (2.75573137070700676789e-6 + z * s)
-    s = -1.66666666666666324348e-1 + z * (8.33333333332248946124e-3 + z * s)
-    return 1.0 - z * (0.5 - z * c), 1.0 + z * s
+    zz = z * z
+    c = (2.48015872894767294178e-5 - z * 2.75573143513906633035e-7) + zz * (
+        2.08757232129817482790e-9 - z * 1.13596475577881948265e-11
+    )
+    c = (4.16666666666666019037e-2 - z * 1.38888888888741095749e-3) + zz * c
+    s = (-1.98412698298579493134e-4 + z * 2.75573137070700676789e-6) + zz * (
+        -2.50507602534068634195e-8 + z * 1.58969099521155010221e-10
+    )
+    s = (-1.66666666666666324348e-1 + z * 8.33333333332248946124e-3) + zz * s
+    return 1.0 - (0.5 * z - zz * c), 1.0 + z * s

@@ -31,90 +31,101 @@ NO_TABLE = EdgeTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty((0, 
 BATCH_LANE = 1 << 20  # lanes from here on choose minibatches, lower ones make noise
 
 
-@njit(cache=True, inline="always")
-def _drift(state, velocity, node, step, paper_t):  # type: ignore[no-untyped-def]
-    u0, u1, u2 = velocity[node, 0], velocity[node, 1], velocity[node, 2]
-    w, x, y, z = state[node, 0], state[node, 1], state[node, 2], state[node, 3]
-    p0, p1, p2 = state[node, 4], state[node, 5], state[node, 6]
+# Numbers in and numbers out: an array passed to a function with branches is counted as in use, once per node.
+
+
+@njit(cache=True, forceinline=True)
+def _drift(a, p, u, v, step, paper_t):  # type: ignore[no-untyped-def]
+    """Pose (a, p) after following its geodesic for ``step``."""
+    w, x, y, z = a
+    p0, p1, p2 = p
     if paper_t:
         p0, p1, p2 = _rotate(w, -x, -y, -z, -p0, -p1, -p2)
-    p0 += step * velocity[node, 3]
-    p1 += step * velocity[node, 4]
-    p2 += step * velocity[node, 5]
-    square = (u0 * u0 + u1 * u1 + u2 * u2) * (step * step)
-    if square < 0.6:  # the square of a bit less than π/4
+    p0, p1, p2 = p0 + step * v[0], p1 + step * v[1], p2 + step * v[2]
+    square = (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) * (step * step)
+    if square < 0.6:  # a bit less than (π/4)²
         c, s = cos_sinc(square)
     else:
         angle = math.sqrt(square)
         c, s = math.cos(angle), math.sin(angle) / angle
     s *= step
-    w, x, y, z = _multiply(c, s * u0, s * u1, s * u2, w, x, y, z)
-    unit = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
+    w, x, y, z = _multiply(c, s * u[0], s * u[1], s * u[2], w, x, y, z)
+    unit = 1.5 - 0.5 * (w * w + x * x + y * y + z * z)  # Newton's step to the sphere: all that rounding errors need
     w, x, y, z = w * unit, x * unit, y * unit, z * unit
     if paper_t:
         p0, p1, p2 = _rotate(w, x, y, z, -p0, -p1, -p2)
-    state[node, 0], state[node, 1], state[node, 2], state[node, 3] = w, x, y, z
-    state[node, 4], state[node, 5], state[node, 6] = p0, p1, p2
+    return (w, x, y, z), (p0, p1, p2)
 
 
-@njit(cache=True, inline="always")
-def _kick(state, velocity, g, inverse_mass, node, decay, step, paper_t):  # type: ignore[no-untyped-def]
-    g0, g1, g2, f0, f1, f2 = g[node, 0], g[node, 1], g[node, 2], g[node, 3], g[node, 4], g[node, 5]
-    if paper_t:  # at fixed t the position turns with the node; ∂U/∂t = −Rᵀ ∂U/∂p
-        p0, p1, p2 = state[node, 4], state[node, 5], state[node, 6]
-        g0 += p1 * f2 - p2 * f1
-        g1 += p2 * f0 - p0 * f2
-        g2 += p0 * f1 - p1 * f0
-        f0, f1, f2 = _rotate(state[node, 0], -state[node, 1], -state[node, 2], -state[node, 3], -f0, -f1, -f2)
-    turn, push = 2.0 * step * inverse_mass[node, 0], step * inverse_mass[node, 1]
-    velocity[node, 0] = decay * velocity[node, 0] - turn * g0
-    velocity[node, 1] = decay * velocity[node, 1] - turn * g1
-    velocity[node, 2] = decay * velocity[node, 2] - turn * g2
-    velocity[node, 3] = decay * velocity[node, 3] - push * f0
-    velocity[node, 4] = decay * velocity[node, 4] - push * f1
-    velocity[node, 5] = decay * velocity[node, 5] - push * f2
+@njit(cache=True, forceinline=True)
+def _at_fixed_t(a, p, turn, push):  # type: ignore[no-untyped-def]
+    """Gradient in the paper's coordinates: at fixed t the position turns with the node, and ∂U/∂t = −Rᵀ ∂U/∂p."""
+    turn = (
+        turn[0] + (p[1] * push[2] - p[2] * push[1]),
+        turn[1] + (p[2] * push[0] - p[0] * push[2]),
+        turn[2] + (p[0] * push[1] - p[1] * push[0]),
+    )
+    return turn, _rotate(a[0], -a[1], -a[2], -a[3], -push[0], -push[1], -push[2])
+
+
+@njit(cache=True, forceinline=True)
+def _pose(state, node):  # type: ignore[no-untyped-def]
+    a = (state[node, 0], state[node, 1], state[node, 2], state[node, 3])
+    return a, (state[node, 4], state[node, 5], state[node, 6])
+
+
+@njit(cache=True, forceinline=True)
+def _halves(rows, node):  # type: ignore[no-untyped-def]
+    """Rotation and translation part of a row of velocities or gradients."""
+    return (rows[node, 0], rows[node, 1], rows[node, 2]), (rows[node, 3], rows[node, 4], rows[node, 5])
 
 
 @njit(cache=True, error_model="numpy")
 def _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
     """Apply operations ``first:last`` to a block of nodes; none of them may need a newer gradient than ``g``."""
     begin, end = block * NODES_PER_BLOCK, min(state.shape[0], (block + 1) * NODES_PER_BLOCK)
-    noise = np.empty(6 * NODES_PER_BLOCK)
+    noise = np.zeros(6 * NODES_PER_BLOCK)
     for o in range(first, last):
         if ops[o, 0] == DRIFT:
             for node in range(begin, end):
-                _drift(state, velocity, node, ops[o, 1], paper_t)
+                a, p = _pose(state, node)
+                u, v = _halves(velocity, node)
+                a, p = _drift(a, p, u, v, ops[o, 1], paper_t)
+                state[node, 0], state[node, 1], state[node, 2], state[node, 3] = a
+                state[node, 4], state[node, 5], state[node, 6] = p
             continue
         decay, kick, size = ops[o, 1], ops[o, 2], ops[o, 3]
-        if kick != 0.0:
-            for node in range(begin, end):
-                _kick(state, velocity, g, inverse_mass, node, decay, kick, paper_t)
-        elif decay != 1.0:
-            velocity[begin:end] *= decay
         if size != 0.0:
             block_of_normals(key, step, 3 * o, begin, end - begin, noise)
-            for node in range(begin, end):
-                turn, push = size * math.sqrt(inverse_mass[node, 0]), size * math.sqrt(inverse_mass[node, 1])
-                k = node - begin
-                velocity[node, 0] += turn * noise[k]
-                velocity[node, 1] += turn * noise[k + NODES_PER_BLOCK]
-                velocity[node, 2] += turn * noise[k + 2 * NODES_PER_BLOCK]
-                velocity[node, 3] += push * noise[k + 3 * NODES_PER_BLOCK]
-                velocity[node, 4] += push * noise[k + 4 * NODES_PER_BLOCK]
-                velocity[node, 5] += push * noise[k + 5 * NODES_PER_BLOCK]
+        for node in range(begin, end):
+            turn, push = _halves(g, node)
+            if paper_t and kick != 0.0:
+                a, p = _pose(state, node)
+                turn, push = _at_fixed_t(a, p, turn, push)
+            mass0, mass1 = inverse_mass[node, 0], inverse_mass[node, 1]
+            kick0, kick1 = 2.0 * kick * mass0, kick * mass1
+            size0, size1 = size * math.sqrt(mass0), size * math.sqrt(mass1)
+            k = node - begin
+            u, v = _halves(velocity, node)
+            velocity[node, 0] = decay * u[0] - kick0 * turn[0] + size0 * noise[k]
+            velocity[node, 1] = decay * u[1] - kick0 * turn[1] + size0 * noise[k + NODES_PER_BLOCK]
+            velocity[node, 2] = decay * u[2] - kick0 * turn[2] + size0 * noise[k + 2 * NODES_PER_BLOCK]
+            velocity[node, 3] = decay * v[0] - kick1 * push[0] + size1 * noise[k + 3 * NODES_PER_BLOCK]
+            velocity[node, 4] = decay * v[1] - kick1 * push[1] + size1 * noise[k + 4 * NODES_PER_BLOCK]
+            velocity[node, 5] = decay * v[2] - kick1 * push[2] + size1 * noise[k + 5 * NODES_PER_BLOCK]
 
 
 @njit(cache=True, nogil=True)
-def node_pass(ops, first, last, n_blocks, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
+def node_pass(ops, first, last, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
     """Apply operations ``first:last`` to every node."""
-    for block in range(n_blocks):
+    for block in range((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
         _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
 
 
 @njit(cache=True, parallel=True)
-def node_pass_parallel(ops, first, last, n_blocks, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
+def node_pass_parallel(ops, first, last, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
     """The same on all threads."""
-    for block in prange(n_blocks):
+    for block in prange((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
         _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
 
 
@@ -138,7 +149,8 @@ def advance(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Run ``n_steps`` steps of the scheme ``ops`` in place; return whether ``g`` belongs to the final state.
 
-    ``batch`` (b, 2) is scratch for minibatches of b edges drawn from ``table``; with b = 0 all ``blocks`` are used.
+    ``batch`` (b, 2) is scratch for minibatches of b edges drawn from ``table``; with b = 0 all ``blocks`` are used, and
+    ``work`` (T,) is scratch for them.
 
     ``energies`` (n_steps,) receives U (or its minibatch estimate) at the last gradient of each step. A gradient is
     computed only when an operation needs one and the state has moved since the last.
@@ -163,7 +175,7 @@ def advance(  # type: ignore[no-untyped-def]
             while stop < n_ops and not (moved and ops[stop, 0] == VELOCITY and ops[stop, 2] != 0.0):
                 moved = moved or ops[stop, 0] == DRIFT
                 stop += 1
-            node_pass(ops, o, stop, work.node_energy.shape[0], state, velocity, g, inverse_mass, key, step, paper_t)
+            node_pass(ops, o, stop, state, velocity, g, inverse_mass, key, step, paper_t)
             fresh = fresh and not moved
             o = stop
     return fresh

@@ -16,7 +16,8 @@ Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and
 
 Edges come in blocks. Each goes through three loops: collect the poses at both ends in columns, compute (the compiler
 makes that loop four edges wide), and distribute the results to the nodes. Blocks come in tiles, tiles in rounds; the
-tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number.
+tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number. The
+first round is special: its tiles hold the edges within each group of nodes, and begin with the priors of the group.
 """
 
 from __future__ import annotations
@@ -27,15 +28,14 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from tempose.kernels.memory import prefetch
-from tempose.kernels.random import NODES_PER_BLOCK
+from tempose.kernels.memory import COLUMN, ROW, add_columns, prefetch, rows_to_columns, subtract_columns
 
 Array = NDArray[np.float64]
 
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
 FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
-BLOCK = 64  # edges
-_COLUMNS = 11
+BLOCK = COLUMN  # edges
+_COLUMNS = 16
 
 
 class EdgeTable(NamedTuple):
@@ -57,6 +57,7 @@ class EdgeBlocks(NamedTuple):
     edge: Array  # (K, width * BLOCK) number c of edge k at c * BLOCK + k
     tile: NDArray[np.int64]  # (T + 1,) tile t has blocks tile[t]:tile[t+1]
     round: NDArray[np.int64]  # (R + 1,) round r has tiles round[r]:round[r+1]
+    group: NDArray[np.int64]  # (G + 1,) tile t < G has the edges within the nodes group[t]:group[t+1]
 
 
 class PriorTable(NamedTuple):
@@ -68,14 +69,7 @@ class PriorTable(NamedTuple):
     on_position: bool  # the Gaussian is on the world position, else on the paper's t_i = −R_iᵀ p_i
 
 
-class Workspace(NamedTuple):
-    """Scratch for the gradient: what is summed in the end."""
-
-    tile_energy: Array  # (T,)
-    node_energy: Array  # (number of node blocks,)
-
-
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
     """Vector (a, b, c) turned by the quaternion (w, x, y, z)."""
     u = 2.0 * (y * c - z * b)
@@ -84,7 +78,7 @@ def _rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
     return a + w * u + (y * t - z * v), b + w * v + (z * u - x * t), c + w * t + (x * v - y * u)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
     return (
         aw * bw - ax * bx - ay * by - az * bz,
@@ -94,13 +88,13 @@ def _multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _symmetric(xx, xy, xz, yy, yz, zz, x, y, z):  # type: ignore[no-untyped-def]
     """Symmetric matrix times a vector."""
     return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     """Energy, −∂U/∂ω_i, ∂U/∂p_j and ∂U/∂ω_j of one edge with numbers ``edge[b, at + c stride]``, d = p_i − p_j."""
     jw, jx, jy, jz = aj
@@ -120,7 +114,7 @@ def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-
     return energy, (x, y, z), (f0, f1, f2), swing
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     """The same for full precisions.
 
@@ -158,46 +152,43 @@ def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _collect(blocks, b, ahead, state, column):  # type: ignore[no-untyped-def]
-    """Poses at the ends of block b in columns: a_i (4), p_i − p_j (3), a_j (4)."""
-    width = blocks.edge.shape[1] // BLOCK
-    for k in range(BLOCK):
-        i, j = blocks.source[b, k], blocks.target[b, k]
-        column[k] = state[i, 0]
-        column[k + BLOCK] = state[i, 1]
-        column[k + 2 * BLOCK] = state[i, 2]
-        column[k + 3 * BLOCK] = state[i, 3]
-        column[k + 4 * BLOCK] = state[i, 4] - state[j, 4]
-        column[k + 5 * BLOCK] = state[i, 5] - state[j, 5]
-        column[k + 6 * BLOCK] = state[i, 6] - state[j, 6]
-        column[k + 7 * BLOCK] = state[j, 0]
-        column[k + 8 * BLOCK] = state[j, 1]
-        column[k + 9 * BLOCK] = state[j, 2]
-        column[k + 10 * BLOCK] = state[j, 3]
+    """Poses at the ends of the edges of block b in columns: a_i (4), p_i (4 with one unused), then the same of j."""
+    source, target, edge = blocks.source, blocks.target, blocks.edge
+    width = edge.shape[1] // BLOCK
+    for k in range(0, BLOCK, 4):
+        rows_to_columns(state, source[b, k], source[b, k + 1], source[b, k + 2], source[b, k + 3], column, k)
+        rows_to_columns(
+            state, target[b, k], target[b, k + 1], target[b, k + 2], target[b, k + 3], column, k + 8 * BLOCK
+        )
         at = (ahead * BLOCK + k) * width
-        prefetch(blocks.edge, at)
-        if width == FULL_WIDTH:
-            prefetch(blocks.edge, at + 8)
-            prefetch(blocks.edge, at + 16)
+        for line in range(0, 4 * width, ROW):
+            prefetch(edge, at + line)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _ends(column, k):  # type: ignore[no-untyped-def]
-    aj = (column[k + 7 * BLOCK], column[k + 8 * BLOCK], column[k + 9 * BLOCK], column[k + 10 * BLOCK])
+    """a_j, a_i and p_i − p_j of edge k."""
+    aj = (column[k + 8 * BLOCK], column[k + 9 * BLOCK], column[k + 10 * BLOCK], column[k + 11 * BLOCK])
     ai = (column[k], column[k + BLOCK], column[k + 2 * BLOCK], column[k + 3 * BLOCK])
-    return aj, ai, (column[k + 4 * BLOCK], column[k + 5 * BLOCK], column[k + 6 * BLOCK])
+    d0 = column[k + 4 * BLOCK] - column[k + 12 * BLOCK]
+    d1 = column[k + 5 * BLOCK] - column[k + 13 * BLOCK]
+    d2 = column[k + 6 * BLOCK] - column[k + 14 * BLOCK]
+    return aj, ai, (d0, d1, d2)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _write(column, k, energy, turn, push, swing):  # type: ignore[no-untyped-def]
+    """−∂U/∂ω_i and −∂U/∂p_i, then ∂U/∂ω_j and ∂U/∂p_j, then the energy."""
     column[k], column[k + BLOCK], column[k + 2 * BLOCK] = turn
     column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK] = push
     column[k + 6 * BLOCK], column[k + 7 * BLOCK], column[k + 8 * BLOCK] = swing
-    column[k + 9 * BLOCK] = energy
+    column[k + 9 * BLOCK], column[k + 10 * BLOCK], column[k + 11 * BLOCK] = push
+    column[k + 12 * BLOCK] = energy
 
 
 @njit(cache=True)
 def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
-    """Replace the poses of block b in ``column`` by gradients (9 columns) and energies (1)."""
+    """Replace the poses of block b in ``column`` by gradients and energies."""
     for k in range(BLOCK):
         aj, ai, d = _ends(column, k)
         energy, turn, push, swing = _isotropic_edge(edge, b, k, BLOCK, aj, ai, d)
@@ -215,56 +206,20 @@ def _compute_full(edge, b, column):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _distribute(blocks, b, ahead, state, column, out):  # type: ignore[no-untyped-def]
     """Add the results of block b to the gradients of its nodes; return their energy."""
-    energy = 0.0
-    k = 0
-    while k < BLOCK:
-        j = blocks.target[b, k]
-        g0 = g1 = g2 = g3 = g4 = g5 = 0.0
-        while k < BLOCK and blocks.target[b, k] == j:  # a run of edges with one target
-            i = blocks.source[b, k]
-            push0, push1, push2 = column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK]
-            out[i, 0] -= column[k]
-            out[i, 1] -= column[k + BLOCK]
-            out[i, 2] -= column[k + 2 * BLOCK]
-            out[i, 3] -= push0
-            out[i, 4] -= push1
-            out[i, 5] -= push2
-            g0 += column[k + 6 * BLOCK]
-            g1 += column[k + 7 * BLOCK]
-            g2 += column[k + 8 * BLOCK]
-            g3 += push0
-            g4 += push1
-            g5 += push2
-            energy += column[k + 9 * BLOCK]
-            later = np.int64(blocks.source[ahead, k])
-            prefetch(state, 8 * later)
-            prefetch(out, 8 * later)
-            k += 1
-        out[j, 0] += g0
-        out[j, 1] += g1
-        out[j, 2] += g2
-        out[j, 3] += g3
-        out[j, 4] += g4
-        out[j, 5] += g5
-    return energy
-
-
-@njit(cache=True)
-def _tile(blocks, t, state, out):  # type: ignore[no-untyped-def]
-    """Add the gradients of the edges of tile t to ``out``; return their energy."""
-    column = np.empty(_COLUMNS * BLOCK)
-    isotropic = blocks.edge.shape[1] == ISO_WIDTH * BLOCK
-    first, last = blocks.tile[t], blocks.tile[t + 1]
-    energy = 0.0
-    for b in range(first, last):
-        ahead = min(b + 1, last - 1)
-        _collect(blocks, b, ahead, state, column)
-        if isotropic:
-            _compute_isotropic(blocks.edge, b, column)
-        else:
-            _compute_full(blocks.edge, b, column)
-        energy += _distribute(blocks, b, ahead, state, column, out)
-    return energy
+    source, target = blocks.source, blocks.target
+    e0 = e1 = e2 = e3 = 0.0
+    for k in range(0, BLOCK, 4):
+        subtract_columns(out, source[b, k], source[b, k + 1], source[b, k + 2], source[b, k + 3], column, k)
+        add_columns(out, target[b, k], target[b, k + 1], target[b, k + 2], target[b, k + 3], column, k + 6 * BLOCK)
+        e0 += column[k + 12 * BLOCK]
+        e1 += column[k + 12 * BLOCK + 1]
+        e2 += column[k + 12 * BLOCK + 2]
+        e3 += column[k + 12 * BLOCK + 3]
+        for later in range(k, k + 4):
+            node = np.int64(source[ahead, later])
+            prefetch(state, ROW * node)
+            prefetch(out, ROW * node)
+    return (e0 + e1) + (e2 + e3)
 
 
 @njit(cache=True)
@@ -308,56 +263,57 @@ def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _start_block(block, out):  # type: ignore[no-untyped-def]
-    """Set the gradients of a block of nodes to zero."""
-    out[block * NODES_PER_BLOCK : (block + 1) * NODES_PER_BLOCK] = 0.0
-
-
-@njit(cache=True)
-def _priors_of_block(prior, state, block, out):  # type: ignore[no-untyped-def]
-    """Add the prior gradients of a block of nodes; return their energy."""
+def _begin(prior, state, first, last, out):  # type: ignore[no-untyped-def]
+    """Set the gradients of nodes ``first:last`` to those of their priors; return the energy."""
     energy = 0.0
+    out[first:last] = 0.0
     if prior.bingham.shape[0] > 0 or prior.precision.shape[0] > 0:
-        for node in range(block * NODES_PER_BLOCK, min(state.shape[0], (block + 1) * NODES_PER_BLOCK)):
+        for node in range(first, last):
             energy += _add_prior(prior, state, node, out)
     return energy
 
 
 @njit(cache=True)
-def _total(work):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for energy in work.tile_energy:
-        total += energy
-    for energy in work.node_energy:
-        total += energy
-    return total
+def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
+    """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
+    column = np.empty(_COLUMNS * BLOCK)
+    edge = blocks.edge
+    isotropic = edge.shape[1] == ISO_WIDTH * BLOCK
+    first, last = blocks.tile[t], blocks.tile[t + 1]
+    energy = 0.0
+    if t < blocks.group.shape[0] - 1:
+        energy += _begin(prior, state, blocks.group[t], blocks.group[t + 1], out)
+    for b in range(first, last):
+        ahead = min(b + 1, last - 1)
+        _collect(blocks, b, ahead, state, column)
+        if isotropic:
+            _compute_isotropic(edge, b, column)
+        else:
+            _compute_full(edge, b, column)
+        energy += _distribute(blocks, b, ahead, state, column, out)
+    return energy
 
 
 @njit(cache=True, nogil=True)
-def gradient(blocks, prior, state, work, out):  # type: ignore[no-untyped-def]
-    """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U."""
-    for block in range(work.node_energy.shape[0]):
-        _start_block(block, out)
-    for t in range(work.tile_energy.shape[0]):
-        work.tile_energy[t] = _tile(blocks, t, state, out)
-    for block in range(work.node_energy.shape[0]):
-        work.node_energy[block] = _priors_of_block(prior, state, block, out)
-    return _total(work)
+def gradient(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
+    """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U; ``energies`` (T,) is scratch."""
+    total = 0.0
+    for t in range(energies.shape[0]):
+        total += _tile(blocks, prior, t, state, out)
+    return total
 
 
 # A function of its own rather than a second compilation of the same: numba's cache would confuse the two.
 @njit(cache=True, parallel=True)
-def gradient_parallel(blocks, prior, state, work, out):  # type: ignore[no-untyped-def]
+def gradient_parallel(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
     """The same, to the last bit, on all threads."""
-    tile_energy, node_energy = work.tile_energy, work.node_energy  # numba loses what is written to a tuple's arrays
-    for block in prange(node_energy.shape[0]):
-        _start_block(block, out)
     for r in range(blocks.round.shape[0] - 1):
         for t in prange(blocks.round[r], blocks.round[r + 1]):
-            tile_energy[t] = _tile(blocks, t, state, out)
-    for block in prange(node_energy.shape[0]):
-        node_energy[block] = _priors_of_block(prior, state, block, out)
-    return _total(work)
+            energies[t] = _tile(blocks, prior, t, state, out)
+    total = 0.0
+    for t in range(energies.shape[0]):
+        total += energies[t]
+    return total
 
 
 @njit(cache=True, nogil=True)
