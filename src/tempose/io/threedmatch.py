@@ -64,12 +64,16 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
             f"{path}: 3DMatch logs hold no precisions; give the standard deviations of a measured rotation "
             "(sigma_rot_deg, degrees) and of a measured translation (sigma_trans, in the file's unit)"
         )
-    return PoseGraph.from_edges(
-        [(j, i) for i, j in ends.tolist()],
+    ids, rows = np.unique(ends, return_inverse=True)
+    rows = rows.reshape(ends.shape)
+    return PoseGraph(
+        tuple(ids.tolist()),
+        rows[:, 1],
+        rows[:, 0],
         wxyz,
         t,
-        concentration=concentration,
-        precision=precision,
+        np.asarray(concentration),
+        np.asarray(precision),
         notices=tuple(notices),
         origin={
             "file": Path(path).name,
