@@ -114,7 +114,13 @@ def test_mistakes_get_one_clear_line(
     (tmp_path / "bad.g2o").write_text("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\nEDGE_SE3:QUAT 0 1 oops\n")
     (tmp_path / "empty.g2o").write_text("")
     (tmp_path / "vertex.g2o").write_text("VERTEX_SE3:QUAT 0 0 0 0 0 0 7\n")
-    names = {"bad": tmp_path / "bad.g2o", "empty": tmp_path / "empty.g2o", "vertex": tmp_path / "vertex.g2o", "graph": graph, "tmp": tmp_path}
+    names = {
+        "bad": tmp_path / "bad.g2o",
+        "empty": tmp_path / "empty.g2o",
+        "vertex": tmp_path / "vertex.g2o",
+        "graph": graph,
+        "tmp": tmp_path,
+    }
     assert main([a.format(**names) for a in arguments]) in ((1, 2) if "weird" in message else (code,))
     lines = capfd.readouterr().err.strip().splitlines()
     assert lines[-1].startswith("tempose: ")

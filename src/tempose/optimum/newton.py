@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tempose.geometry import quaternion as quat
 from tempose.optimum.curvature import Curvature
+from tempose.optimum.starts import positions_given_rotations
 from tempose.poses import Poses
 from tempose.sparse import Factor, NotPositiveDefiniteError
 
@@ -76,18 +77,21 @@ def minimise(
     steps: list[NewtonStep] = []
     damping, status, decrement = 0.0, "step limit", np.inf
     settled = 0
+    project = posterior.priors.is_flat and bool(np.any(posterior.graph.has_translation))
     for _ in range(max_steps):
         factor, matrix = _factor(curvature, wxyz, position, damping)
         g = np.where(free, gradient, 0.0)
         delta = -factor.solve(g.reshape(-1)).reshape(g.shape)
         decrement = max(-0.5 * float(np.sum(g * delta)), 0.0)
         norm = float(np.abs(g).max(initial=0.0))
-        new_wxyz = quat.normalize(quat.multiply(quat.exp(delta[:, :3]), wxyz))
-        new_position = position + delta[:, 3:]
-        new_value, new_gradient = posterior.gradient_at(new_wxyz, new_position, work)
-        new_norm = float(np.abs(np.where(free, new_gradient, 0.0)).max(initial=0.0))
         noise = rounding * (abs(value) + 1e-300)
         at_rounding = decrement <= 10.0 * noise
+        new_wxyz = quat.normalize(quat.multiply(quat.exp(delta[:, :3]), wxyz))
+        new_position = position + delta[:, 3:]
+        if project and decrement > 1e-6 * value:  # a long step: let the positions follow the rotations around the bend
+            new_position = positions_given_rotations(posterior.graph, new_wxyz, position)
+        new_value, new_gradient = posterior.gradient_at(new_wxyz, new_position, work)
+        new_norm = float(np.abs(np.where(free, new_gradient, 0.0)).max(initial=0.0))
         accepted = new_value <= value if not at_rounding else new_norm < norm and new_value <= value + noise
         steps.append(NewtonStep(value, norm, decrement, matrix, damping, accepted))
         if on_step is not None:
@@ -100,7 +104,7 @@ def minimise(
             )
         if at_rounding and matrix == "exact":
             settled += 1
-            if not accepted or settled >= 3:
+            if not accepted or settled >= 2:
                 status = "converged"
                 break
         elif not accepted:
