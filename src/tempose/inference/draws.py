@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from numpy.typing import NDArray
 from tempose.errors import DrawsError
 from tempose.inference.chain import ChainState
 from tempose.poses import NodeId
+
+if TYPE_CHECKING:
+    from tempose.gauge import Gauge
+    from tempose.poses import Poses
 
 Array = NDArray[np.float64]
 FORMAT = 1
@@ -147,6 +151,12 @@ class Draws:
         for array in self.arrays:
             for row in array:
                 yield np.asarray(row[:, :4]), np.asarray(row[:, 4:])
+
+    def to_arviz(self, reference: Poses | None = None, gauge: Gauge | None = None) -> Any:
+        """The draws as an ArviZ object; see :func:`tempose.inference.export.to_arviz`."""
+        from tempose.inference.export import to_arviz
+
+        return to_arviz(self, reference, gauge)
 
 
 def write_description(directory: Path, description: dict[str, Any]) -> None:
