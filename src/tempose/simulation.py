@@ -180,13 +180,20 @@ def _grid(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
 
 
 def _trajectory(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
+    """A path that wanders smoothly inside a disc of constant density, so that every size has alike neighbourhoods."""
     from scipy.spatial import cKDTree
 
-    turn = np.cumsum(0.12 * rng.standard_normal(n)) * 0.15 + 0.05
-    heading = np.cumsum(turn)
-    steps = np.stack([np.cos(heading), np.sin(heading), 0.05 * np.sin(np.arange(n) / 40.0)], axis=1)
-    position = np.cumsum(steps, axis=0)
-    near = cKDTree(position).query_pairs(2.0, output_type="ndarray").astype(np.int64)
+    radius, turn, heading = 0.6 * np.sqrt(n), 0.0, 0.0
+    noise = rng.standard_normal(n)
+    position = np.zeros((n, 3))
+    for k in range(1, n):
+        x, y, _ = position[k - 1]
+        turn = 0.9 * turn + 0.06 * noise[k]
+        if x * x + y * y > radius * radius:  # near the edge: steer towards the centre
+            turn += 0.2 * np.sin(np.arctan2(-y, -x) - heading)
+        heading += turn
+        position[k] = x + np.cos(heading), y + np.sin(heading), 0.3 * np.sin(k / 40.0)
+    near = cKDTree(position[:, :2]).query_pairs(1.0, output_type="ndarray").astype(np.int64)
     near = near[np.lexsort((near[:, 1], near[:, 0]))]
     closures = near[np.abs(near[:, 1] - near[:, 0]) > 10]
     return _heading(position), position, _chain_and_closures(n, closures, completeness, rng)
