@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import tempose
 from tempose.errors import OptionError
 from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
@@ -18,6 +21,7 @@ from tempose.inference import diagnostics as diag
 from tempose.inference.draws import Draws
 from tempose.inference.summary import summarise
 from tempose.poses import Poses
+from tempose.report.build import report_data
 from tempose.simulation import simulate
 
 Array = NDArray[np.float64]
@@ -268,3 +272,30 @@ def test_positions_that_nothing_determines_are_left_out() -> None:
     )
     assert np.all(np.isnan(result.rhat[:, 3:])) and np.all(np.isfinite(result.rhat[1:, :3]))
     assert result.stuck == 0 and np.all(np.isnan(result.sigma_pos_mcse)) and np.all(result.sigma_relative_error[1:] > 0)
+
+
+# ---------------------------------------------------------------------- in a solution
+
+
+def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
+    made = simulate(8, seed=2)
+    solution = tempose.solve(made.graph, draws=80, chains=2, thin=20, certify=False)
+    found = solution.diagnostics
+    assert found is not None and found.level in ("not good", "bad")
+    assert f"the draws are {found.verdict}" in solution.summary().splitlines()
+    assert solution.edge_checks.sentence() in solution.summary()
+    home = solution.save(tmp_path)
+    facts = json.loads((home / "result.json").read_text())
+    assert facts["diagnostics"] == json.loads(json.dumps(found.facts()))
+    assert facts["predictive"]["checked_edges"] == made.graph.n_edges
+    rows = (home / "edges.csv").read_text().splitlines()
+    assert rows[0].endswith(",p_value")
+    assert float(rows[1].split(",")[-1]) == pytest.approx(solution.edge_checks.p_value[0])
+    data = report_data(solution)
+    tiles = {fact.label: fact for fact in data.headline}
+    assert tiles["draws"].value == found.level and tiles["draws"].tone in ("warn", "bad")
+    assert tiles["edges that contradict the rest"].value == "none"
+    assert [h.label for h in data.histograms][1:] == ["Effective draws"]
+    again = tempose.Solution.load(home)
+    assert again.diagnostics is not None and again.diagnostics.verdict == found.verdict
+    assert tempose.solve(made.graph, draws=0, certify=False).diagnostics is None

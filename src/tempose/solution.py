@@ -20,7 +20,9 @@ from tempose.bingham import Bingham
 from tempose.errors import DrawsError, OptionError
 from tempose.gauge import FRAME, ORDER, Gauge, find_id
 from tempose.graph import PoseGraph
+from tempose.inference.diagnostics import Diagnostics, diagnose, diagnostics_lines
 from tempose.inference.draws import Draws, read_draws, write_atomically
+from tempose.inference.predictive import EdgeChecks, check_edges
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.metrics import graph_consistency
 from tempose.optimum.certificate import Certificate
@@ -146,6 +148,16 @@ class Solution:
         ratio = 2.0 * (rotation + translation) / np.where(checked, expected, 1.0)
         return np.where(checked, np.sqrt(ratio), np.nan)
 
+    @cached_property
+    def diagnostics(self) -> Diagnostics | None:
+        """How far the draws can be trusted: R-hat, ESS, Monte Carlo errors and a verdict; ``None`` without draws."""
+        return None if self.draws is None else diagnose(self.draws, self.estimate, self.gauge)
+
+    @cached_property
+    def edge_checks(self) -> EdgeChecks:
+        """How surprising each measurement is, given all the others."""
+        return check_edges(Posterior(self.graph, self.priors), self.estimate)
+
     # ------------------------------------------------------------------ in words and numbers
 
     def facts(self) -> dict[str, Any]:
@@ -176,6 +188,8 @@ class Solution:
                 "median_sigma_rot_deg": _plain(_median(nodes.sigma_rot_deg) if nodes is not None else math.nan),
                 "median_sigma_pos": _plain(_median(nodes.sigma_pos) if nodes is not None else math.nan),
             },
+            "diagnostics": None if self.diagnostics is None else self.diagnostics.facts(),
+            "predictive": self.edge_checks.facts(),
             "origin": dict(self.graph.origin),
             "options": self.options.as_dict(),
             "tuning": self.tuning,
@@ -210,6 +224,10 @@ class Solution:
                 f"median 1σ per axis: {_median(nodes.sigma_rot_deg):.3g}° and {_median(nodes.sigma_pos):.3g} "
                 f"length units ({nodes.gauge}; from {'the draws' if nodes.source == 'draws' else 'the Gaussian approximation'})"
             )
+        if self.diagnostics is not None:
+            verdict, *advice = diagnostics_lines(self.diagnostics)
+            lines += [f"the draws are {verdict}" if self.diagnostics.level != "cannot tell" else verdict, *advice]
+        lines.append(self.edge_checks.sentence())
         return "\n".join(lines)
 
     # ------------------------------------------------------------------ files
@@ -251,12 +269,13 @@ class Solution:
 
     def _edge_columns(self) -> tuple[list[str], list[Any]]:
         ids, r = self.graph.node_ids, self.residuals
-        return ["i", "j", "rotation_deg", "translation", "surprise"], [
+        return ["i", "j", "rotation_deg", "translation", "surprise", "p_value"], [
             [ids[k] for k in self.graph.edge_i],
             [ids[k] for k in self.graph.edge_j],
             np.degrees(r.angle),
             np.linalg.norm(r.translation, axis=1),
             self.surprise,
+            self.edge_checks.p_value,
         ]
 
     def _save_priors(self, home: Path) -> None:

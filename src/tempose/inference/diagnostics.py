@@ -465,8 +465,9 @@ def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
     if worst_rhat.value > RHAT_GOOD:
         many = int(np.sum(d.rhat > RHAT_GOOD))
         share = f"above {RHAT_GOOD} in {many} of {int(np.sum(np.isfinite(d.rhat)))} coordinates"
-        level = "bad" if worst_rhat.value > RHAT_BAD else "not good"
-        troubles.append((level, f"chains disagree, R-hat up to {worst_rhat}, {share}"))
+        far = worst_rhat.value > RHAT_BAD
+        words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
+        troubles.append(("bad" if far else "not good", words))
     for name, worst in (("bulk", bulk), ("tail", tail)):
         if worst.value < ESS_GOOD:
             troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}"))
@@ -478,7 +479,8 @@ def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
         troubles.append(("not good", f"{n_chains_made - d.n_chains} chain(s) left out, too short"))
     level = "bad" if any(t[0] == "bad" for t in troubles) else "not good" if troubles else "good"
     sigma = d.worst_sigma_error.value
-    known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) else ""
+    # the errors themselves come from these draws: they mean nothing if the draws are bad
+    known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) and level != "bad" else ""
     if troubles:
         verdict = f"{level}: {'; '.join(t[1] for t in troubles)}{known}"
     else:

@@ -10,7 +10,7 @@ import numpy as np
 from tempose.geometry import align
 from tempose.metrics import graph_consistency, pose_errors
 from tempose.poses import Poses
-from tempose.report.page import Fact, ReportData, Trace, write_page
+from tempose.report.page import Fact, Histogram, ReportData, Trace, write_page
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
@@ -43,6 +43,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         draw_positions=_ghosts(solution),
         truth_positions=_aligned_truth(solution, truth),
         traces=_traces(solution),
+        histograms=_histograms(solution),
         version=solution.version,
     )
 
@@ -65,6 +66,8 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     facts = [
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
         *_verdict(solution),
+        *_sampling_verdict(solution),
+        *_surprise_verdict(solution),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
         _fit(solution),
         Fact(
@@ -120,6 +123,40 @@ def _verdict(solution: Solution) -> list[Fact]:
     if proof.certified is None:
         return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", proof.explanation, "neutral")]
     return [Fact("proof", "none", proof.explanation, "warn")]
+
+
+def _sampling_verdict(solution: Solution) -> list[Fact]:
+    found = solution.diagnostics
+    if found is None:
+        return []
+    tone = {"good": "good", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
+    note = " ".join([found.verdict.removeprefix(f"{found.level}: "), *(f"— {line}" for line in found.advice)])
+    return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
+
+
+def _surprise_verdict(solution: Solution) -> list[Fact]:
+    checks = solution.edge_checks
+    if not checks.n_checked:
+        return [Fact("edges that contradict the rest", "cannot tell", checks.sentence())]
+    count = len(checks.suspects)
+    return [
+        Fact(
+            "edges that contradict the rest",
+            str(count) if count else "none",
+            checks.sentence(),
+            "warn" if count else "good",
+        )
+    ]
+
+
+def _histograms(solution: Solution) -> list[Histogram]:
+    charts = []
+    if solution.edge_checks.n_checked:
+        p = solution.edge_checks.p_value
+        charts.append(Histogram("p-values of the edges given the rest (flat if the model is right)", p, things="edges"))
+    if solution.diagnostics is not None and solution.diagnostics.level != "cannot tell":
+        charts.append(Histogram("Effective draws", solution.diagnostics.node_ess, reference=400.0, things="nodes"))
+    return charts
 
 
 def _settings(solution: Solution) -> list[tuple[str, str]]:
