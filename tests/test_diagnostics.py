@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -291,6 +292,12 @@ def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     rows = (home / "edges.csv").read_text().splitlines()
     assert rows[0].endswith(",p_value")
     assert float(rows[1].split(",")[-1]) == pytest.approx(solution.edge_checks.p_value[0])
+    with open(home / "poses.csv", newline="") as handle:
+        table = list(csv.DictReader(handle))
+    assert float(table[0]["mcse_sigma_x"]) == 0.0 and float(table[0]["sigma_x"]) == 0.0
+    assert float(table[3]["mcse_sigma_pos"]) == pytest.approx(found.sigma_pos_mcse[3])
+    assert float(table[3]["mcse_sigma_ry_deg"]) == pytest.approx(np.degrees(found.mcse_sd[3, 1]))
+    assert 0.01 < float(table[3]["mcse_sigma_rot_deg"]) / float(table[3]["sigma_rot_deg"]) < 0.5
     data = report_data(solution)
     tiles = {fact.label: fact for fact in data.headline}
     assert tiles["draws"].value == found.level and tiles["draws"].tone in ("warn", "bad")

@@ -468,9 +468,10 @@ def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
         far = worst_rhat.value > RHAT_BAD
         words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
         troubles.append(("bad" if far else "not good", words))
-    for name, worst in (("bulk", bulk), ("tail", tail)):
+    for name, worst, each in (("bulk", bulk, d.ess_bulk), ("tail", tail, d.ess_tail)):
         if worst.value < ESS_GOOD:
-            troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}"))
+            usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
+            troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}{usual}"))
     if d.energy_mixing < ENERGY_GOOD:
         troubles.append(("not good", f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"))
     if d.n_chains == 1:
