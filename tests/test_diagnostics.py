@@ -257,6 +257,15 @@ def test_one_chain_few_draws_and_uneven_chains(small: tuple[PoseGraph, Poses]) -
     assert (uneven.n_chains, uneven.draws_per_chain) == (2, 80) and "left out" in uneven.verdict
 
 
+def test_diverged_draws_are_bad(small: tuple[PoseGraph, Poses]) -> None:
+    graph, truth = small
+    rng = np.random.default_rng(14)
+    draws = made_draws(graph, truth, coordinates(rng, 0.0, 2, 20), rng)
+    draws.energies[1][7] = np.nan
+    result = diag.diagnose(draws, truth, Gauge(graph))
+    assert result.level == "bad" and "1 draw(s) are not finite" in result.verdict and "--step" in result.advice[0]
+
+
 def test_everything_held() -> None:
     poses = Poses((0,), quat.IDENTITY[None], np.zeros((1, 3)))
     graph = PoseGraph((0,), np.empty(0), np.empty(0), np.empty((0, 4)), np.empty((0, 3)), 1.0, 1.0)  # type: ignore[arg-type]
