@@ -25,7 +25,6 @@ LAYERS = [
     ["options"],
     ["solution"],
     ["solver"],
-    ["baselines"],
     ["report"],
     ["cli", "__init__", "__main__"],
 ]

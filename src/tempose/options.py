@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tempose.errors import OptionError
+from tempose.inference.sampler import SAMPLERS
 from tempose.inference.schemes import Scheme
 from tempose.optimum.starts import STARTS
 
@@ -15,6 +16,11 @@ PRESETS = ("default", "paper")
 PAPER_LAMBDA = (350.0, 900.0)  # the ranges of the paper's appendix
 PAPER_SIGMA2 = (0.01, 0.1)
 PAPER_STEP = (0.001, 0.008)
+
+_GEODESIC = {  # options that only the sampler geodesic has, and what they are if not given
+    "scheme": "baoab", "noise": "exact", "letters": None, "step": None, "friction": None, "batch": 0,
+    "mass": "diagonal", "coordinates": "position",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,10 @@ class SolveOptions:
         Kept draws in all chains together; 0 for a point estimate with Gaussian covariances.
     chains
         Independent chains.
+    sampler
+        One of :data:`tempose.inference.sampler.SAMPLERS`; ``auto`` is ``geodesic`` if one of its options is given.
     thin, warmup
-        Steps between kept draws, and before the first.
+        Steps (``geodesic``) or trajectories (others) between kept draws, and before the first.
     scheme, noise, letters
         See :class:`tempose.inference.schemes.Scheme`.
     step, friction
@@ -74,6 +82,7 @@ class SolveOptions:
     beta: float = 1.0
     draws: int = 400
     chains: int = 4
+    sampler: str = "auto"
     thin: int | None = None
     warmup: int | None = None
     scheme: str = "baoab"
@@ -98,6 +107,11 @@ class SolveOptions:
             self.optimiser in ("tg-mcmc", "newton", "both"),
             f"unknown optimiser {self.optimiser!r}: choose tg-mcmc, newton or both",
         )
+        require(self.sampler in SAMPLERS, f"unknown sampler {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
+        require(
+            self.sampler in ("auto", "geodesic") or not self.geodesic_options,
+            f"{', '.join(self.geodesic_options)}: for the sampler geodesic only, not for {self.sampler}",
+        )
         require(self.mass in ("diagonal", "identity"), f"unknown mass {self.mass!r}: choose diagonal or identity")
         require(
             self.beta > 0 and math.isfinite(self.beta),
@@ -120,6 +134,11 @@ class SolveOptions:
         return Scheme(self.scheme, self.noise, self.letters)
 
     @property
+    def geodesic_options(self) -> list[str]:
+        """Options given that only the sampler ``geodesic`` has."""
+        return [name for name, usual in _GEODESIC.items() if getattr(self, name) != usual]
+
+    @property
     def draws_per_chain(self) -> int:
         """Draws of each chain, rounded up so that chains are equally long."""
         return -(-self.draws // self.chains)
@@ -134,7 +153,8 @@ def preset(name: str, **changes: Any) -> SolveOptions:
     if name == "paper":
         base = SolveOptions(
             preset="paper", start="random", optimiser="tg-mcmc", optimise_steps=800, beta=1000.0, draws=40, chains=1,
-            scheme="boa", noise="paper", friction=1000.0, coordinates="paper", mass="identity", thin=10, warmup=100,
+            sampler="geodesic", scheme="boa", noise="paper", friction=1000.0, coordinates="paper", mass="identity",
+            thin=10, warmup=100,
         )  # fmt: skip
     elif name == "default":
         base = SolveOptions()

@@ -177,6 +177,7 @@ class Solution:
             "beta": self.options.beta,
             "draws": draws.n_draws if draws is not None else 0,
             "chains": draws.n_chains if draws is not None else 0,
+            "sampler": _sampler_facts(draws),
             "seed": self.options.seed,
             "version": self.version,
             "seconds": self.seconds,
@@ -218,6 +219,10 @@ class Solution:
         if self.draws is not None:
             lines.append(
                 f"{self.draws.n_draws} draws at β = {self.options.beta:g}, mean U = {self.draws.mean_potential:.6g}"
+            )
+            lines.append(
+                f"sampler {self.draws.sampler} ({self.draws.reason}): acceptance {self.draws.acceptance:.2f}, "
+                f"{self.draws.gradients_per_draw:.3g} gradients a draw"
             )
         if nodes is not None:
             lines.append(
@@ -265,13 +270,6 @@ class Solution:
             deviation[:, :3] = np.degrees(deviation[:, :3])
             deviation[~nodes.determined, 3:] = np.nan
             columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation.T]
-            found = self.diagnostics
-            if nodes.source == "draws" and found is not None:
-                sigmas = np.column_stack([nodes.sigma_rot_deg, nodes.sigma_pos, deviation])
-                errors = np.column_stack([found.sigma_rot_deg_mcse, found.sigma_pos_mcse, found.mcse_sd])
-                errors[:, 2:5] = np.degrees(errors[:, 2:5])
-                header += [f"mcse_{name}" for name in header if name.startswith("sigma_")]
-                columns += list(np.where(sigmas == 0.0, 0.0, errors).T)  # what is held has no error
         return header, columns
 
     def _edge_columns(self) -> tuple[list[str], list[Any]]:
@@ -339,6 +337,18 @@ def certificate_from_facts(facts: dict[str, Any]) -> Certificate | None:
     values: dict[str, Any] = {name: facts[name] for name in _CERTIFICATE}
     values = {k: math.nan if v is None and k != "certified" else v for k, v in values.items()}
     return Certificate(**values, **facts["certificate"])
+
+
+def _sampler_facts(draws: Draws | None) -> dict[str, Any] | None:
+    if draws is None:
+        return None
+    return {
+        "name": draws.sampler,
+        "reason": draws.reason,
+        "acceptance": _plain(draws.acceptance),
+        "gradients_per_draw": _plain(draws.gradients_per_draw),
+        "settings": draws.settings,
+    }
 
 
 def _load_priors(home: Path) -> Priors:

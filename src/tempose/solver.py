@@ -23,7 +23,8 @@ from tempose.errors import GraphError
 from tempose.gauge import Gauge
 from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics
-from tempose.inference.draws import Draws, write_atomically
+from tempose.inference.choice import Choice, Problem, choose
+from tempose.inference.draws import Draws, recorded_sampler, write_atomically
 from tempose.inference.optimise import Descent, Hook, optimise
 from tempose.inference.sampling import SamplingPlan, sample
 from tempose.inference.schemes import Scheme
@@ -289,18 +290,16 @@ def _sample(
     estimate: _Estimate, laplace: Laplace | None, options: SolveOptions, home: Path, hook: Hook | None,
     report: ProgressHook, stop: threading.Event, notices: list[str],
 ) -> Draws:  # fmt: skip
-    tuning = estimate.tuning
-    friction = options.friction if options.friction is not None else tuning.friction
-    step = options.step or (paper_step(tuning.fastest, friction) if options.preset == "paper" else tuning.step)
-    thin = options.thin or tuning.thin
-    if options.thin is None and tuning.thin == MOST_THINNING:
+    posterior = estimate.curvature.posterior
+    fingerprint = _fingerprint(posterior, options)
+    choice = _choose(estimate, laplace, options, recorded_sampler(home / "draws", fingerprint))
+    thin = choice.sampler.settings()["thin"]
+    if choice.sampler.name == "geodesic" and options.thin is None and thin == MOST_THINNING:
         notices.append(
             f"this posterior mixes slowly: draws are {MOST_THINNING} steps apart and still not independent, "
             "so their σ may be too small; set --thin, or trust relative over absolute uncertainties"
         )
-    warmup = 2 * thin if options.warmup is None else options.warmup
-    dynamics = Dynamics(options.splitting, step, friction, options.beta, options.coordinates, options.batch)
-    plan = SamplingPlan(dynamics, options.chains, options.draws_per_chain, thin, warmup, options.seed)
+    plan = SamplingPlan(options.beta, options.chains, options.draws_per_chain, options.seed)
     total = options.chains * options.draws_per_chain
     lock, done = threading.Lock(), 0
 
@@ -310,12 +309,26 @@ def _sample(
             done += count
             report(Progress("sampling", done, total))
 
-    spread = laplace if options.preset != "paper" else None
     return sample(
-        estimate.curvature.posterior, estimate.poses, plan, home / "draws",
-        inverse_mass=tuning.inverse_mass, laplace=spread, on_draw=on_draw, hook=hook, stop=stop,
-        description={"fingerprint": _fingerprint(estimate.curvature.posterior, options)},
+        posterior, choice.sampler, plan, home / "draws", on_draw=on_draw, hook=hook, stop=stop,
+        description={"fingerprint": fingerprint, "reason": choice.reason},
     )  # fmt: skip
+
+
+def _choose(
+    estimate: _Estimate, laplace: Laplace | None, options: SolveOptions, recorded: dict[str, Any] | None
+) -> Choice:
+    tuning = estimate.tuning
+    friction = options.friction if options.friction is not None else tuning.friction
+    step = options.step or (paper_step(tuning.fastest, friction) if options.preset == "paper" else tuning.step)
+    dynamics = Dynamics(options.splitting, step, friction, options.beta, options.coordinates, options.batch)
+    problem = Problem(
+        estimate.curvature.posterior, estimate.poses, laplace, tuning, dynamics, options.thin, options.warmup,
+        spread=options.preset != "paper", seed=options.seed,
+    )  # fmt: skip
+    if options.sampler == "auto" and options.geodesic_options and recorded is None:
+        return Choice(problem.geodesic(), f"it has the option {options.geodesic_options[0]}")
+    return choose(options.sampler, problem, recorded)
 
 
 def _status(estimate: _Estimate, draws: Draws | None, options: SolveOptions, stop: threading.Event) -> str:

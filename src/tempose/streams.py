@@ -17,6 +17,11 @@ def generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(_sequence(seed, purpose, index)))
 
 
+def of_draw(seed: int, chain: int, number: int) -> np.random.Generator:
+    """NumPy generator of one draw of one chain, counted from the chain's very first, warm-up included."""
+    return generator(seed, "chain", (chain << 32) | number)
+
+
 def key(seed: int, purpose: str, index: int = 0) -> NDArray[np.uint64]:
     """Key (2,) of a stream for the counter-based generator of the kernels: two 32-bit words."""
     return _sequence(seed, purpose, index).generate_state(2, np.uint32).astype(np.uint64)

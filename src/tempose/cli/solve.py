@@ -12,8 +12,8 @@ from types import FrameType
 from tempose.cli import console
 
 _OPTIONS = (
-    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "scheme", "noise", "letters", "step",
-    "friction", "thin", "warmup", "batch", "gauge", "seed",
+    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme", "noise",
+    "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "seed",
 )  # fmt: skip
 
 

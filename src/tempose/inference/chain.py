@@ -114,6 +114,17 @@ class GeodesicChain:
         """A copy of the current state."""
         return ChainState(self._wxyz.copy(), self._position.copy(), self._velocity.copy(), self._step)
 
+    def restore(self, state: ChainState) -> None:
+        """Go back (or on) to a state."""
+        self._wxyz[:], self._position[:], self._velocity[:] = state.wxyz, state.position, state.velocity
+        self._step = state.step
+        self._fresh = False
+
+    @property
+    def velocity(self) -> Array:
+        """The velocities (n, 6), to be read or overwritten."""
+        return self._velocity
+
     @property
     def poses(self) -> Poses:
         """The current poses."""

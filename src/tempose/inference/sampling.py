@@ -1,4 +1,4 @@
-"""Several chains of TG-MCMC at finite β, written to disk as they go."""
+"""Several chains of any sampler, written to disk as they go."""
 
 from __future__ import annotations
 
@@ -10,42 +10,32 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tempose import streams
-from tempose.inference.chain import Dynamics, GeodesicChain
 from tempose.inference.draws import Draws, DrawWriter, read_draws, write_description
 from tempose.inference.optimise import Hook, Watch
-from tempose.optimum.covariance import Laplace
+from tempose.inference.sampler import Sampler
 from tempose.poses import Poses
 from tempose.posterior import Posterior
-
-Array = NDArray[np.float64]
 
 _CHECKPOINT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """Everything that decides the draws, apart from graph and priors."""
+    """What decides the draws, apart from the posterior and the sampler."""
 
-    dynamics: Dynamics
+    beta: float
     chains: int
     draws_per_chain: int
-    thin: int  # steps between kept draws
-    warmup: int  # steps before the first
     seed: int
 
 
 def sample(
     posterior: Posterior,
-    center: Poses,
+    sampler: Sampler,
     plan: SamplingPlan,
     directory: Path,
     *,
-    inverse_mass: Array | None = None,
-    laplace: Laplace | None = None,
     description: dict[str, object] | None = None,
     on_draw: Callable[[int], None] | None = None,
     hook: Hook | None = None,
@@ -53,62 +43,55 @@ def sample(
 ) -> Draws:
     """Run (or continue) the chains of a plan in ``directory``; return all draws made so far.
 
-    Chains start at ``center``, each spread by the Gaussian approximation if ``laplace`` is given, so that they are
-    near equilibrium and independent from the first step. ``stop`` ends the run after the current draw; what was drawn
-    is kept and a later call with the same plan goes on where it ended, to the same bits.
+    The random numbers of a draw are a function of seed, chain and the draw's number, whatever the threads do. ``stop``
+    ends the run after the current draw; what was drawn is kept and a later call with the same plan goes on where it
+    ended, to the same bits.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    n = posterior.graph.n_nodes
     write_description(
         directory,
         {
             "ids": list(posterior.graph.node_ids),
-            "beta": plan.dynamics.beta,
+            "beta": plan.beta,
             "chains": plan.chains,
             "draws_per_chain": plan.draws_per_chain,
             "seed": plan.seed,
-            "thin": plan.thin,
-            "warmup": plan.warmup,
-            "scheme": plan.dynamics.scheme.name,
-            "noise": plan.dynamics.scheme.noise,
-            "step": plan.dynamics.step,
-            "friction": plan.dynamics.friction,
-            "coordinates": plan.dynamics.coordinates,
-            "batch": plan.dynamics.batch,
+            "sampler": sampler.name,
+            **sampler.settings(),
             **(description or {}),
         },
     )
     stop = stop or threading.Event()
 
     def run_chain(number: int) -> None:
-        writer = DrawWriter(directory, number, n)
-        state = writer.open()
-        key = streams.key(plan.seed, "chain", number)
-        if state is None:
-            start = center
-            if laplace is not None:
-                start = laplace.spread(streams.generator(plan.seed, "start", number))
-            chain = GeodesicChain(posterior, start, key, inverse_mass)
-            chain.thermalise(plan.dynamics.beta)
-            writer.checkpoint(chain.state)
-        else:
-            chain = GeodesicChain(posterior, state, key, inverse_mass)
-        if on_draw is not None:
-            on_draw(writer.n_draws)
-        saved = time.monotonic()
+        writer = DrawWriter(directory, number, posterior.graph.n_nodes)
+        arrays = writer.open()
         try:
+            if arrays is None:
+                chain = sampler.start(streams.generator(plan.seed, "start", number))
+                for k in range(sampler.warmup):
+                    if stop.is_set():
+                        return
+                    chain.advance(streams.of_draw(plan.seed, number, k))
+                writer.checkpoint(chain.arrays())
+            else:
+                chain = sampler.resume(arrays)
+            if on_draw is not None:
+                on_draw(writer.n_draws)
+            saved = time.monotonic()
             while writer.n_draws < plan.draws_per_chain and not stop.is_set():
-                chain.run(plan.dynamics, plan.thin + (plan.warmup if writer.n_draws == 0 else 0))
-                value = chain.potential()
-                writer.append(*chain.current(), value)
+                made = sampler.warmup + writer.n_draws
+                draw = chain.advance(streams.of_draw(plan.seed, number, made))
+                writer.append(draw)
                 if hook is not None:
-                    hook(Watch("sample", number, chain.state.step, value, plan.dynamics.beta, chain.poses))
+                    poses = Poses(posterior.graph.node_ids, draw.wxyz, draw.position)
+                    hook(Watch("sample", number, made, draw.potential, plan.beta, poses))
                 if time.monotonic() - saved > _CHECKPOINT_SECONDS:
-                    writer.checkpoint(chain.state)
+                    writer.checkpoint(chain.arrays())
                     saved = time.monotonic()
                 if on_draw is not None:
                     on_draw(1)
-            writer.checkpoint(chain.state)
+            writer.checkpoint(chain.arrays())
         finally:
             writer.close()
 
@@ -116,7 +99,9 @@ def sample(
         for number in range(plan.chains):
             run_chain(number)
     else:
-        posterior.gradient_at(center.wxyz, center.position)  # compile and build tables once, before the threads
+        posterior.potential(
+            Poses.identity(posterior.graph.node_ids)
+        )  # compile and build tables once, before the threads
         with ThreadPoolExecutor(min(plan.chains, os.cpu_count() or 1)) as pool:
             futures = [pool.submit(run_chain, number) for number in range(plan.chains)]
             try:

@@ -1,0 +1,148 @@
+"""Which sampler: the one asked for, or the fastest one that is exact for the problem and works on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tempose.errors import OptionError
+from tempose.inference import collapsed, geodesic
+from tempose.inference.chain import Dynamics
+from tempose.inference.sampler import Sampler
+from tempose.inference.tuning import Tuning
+from tempose.optimum.covariance import Laplace
+from tempose.poses import Poses
+from tempose.posterior import Posterior
+
+WIDE = 0.5  # radians: standard deviation of a measured relative rotation from which a Gaussian is a bad guide
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A sampler, ready to run, and why it was chosen."""
+
+    sampler: Sampler
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a sampler is made for.
+
+    Parameters
+    ----------
+    posterior, center, laplace, tuning
+        The target, its optimum, the Gaussian approximation there (``None`` if there is none) and time scales.
+    dynamics
+        Scheme, step, friction, β and coordinates of the geodesic samplers; the adjusted one tunes the step anew.
+    thin, warmup
+        Steps or trajectories between kept draws, and before the first; ``None`` for each sampler's own.
+    spread
+        Start the unadjusted geodesic chains at draws of the Gaussian approximation instead of at the centre.
+    seed
+        Of the pilot chains.
+    """
+
+    posterior: Posterior
+    center: Poses
+    laplace: Laplace | None
+    tuning: Tuning
+    dynamics: Dynamics
+    thin: int | None = None
+    warmup: int | None = None
+    spread: bool = True
+    seed: int = 0
+
+    def geodesic(self) -> Sampler:
+        """The unadjusted schemes."""
+        thin = self.thin or self.tuning.thin
+        warmup = 2 if self.warmup is None else -(-self.warmup // thin)
+        return geodesic.GeodesicSampler(
+            self.posterior, self.center, self.laplace if self.spread else None, self.tuning.inverse_mass,
+            self.dynamics, thin, warmup,
+        )  # fmt: skip
+
+    def geodesic_mh(self, settings: dict[str, Any] | None = None) -> Sampler:
+        """The adjusted scheme: tuned by a pilot chain, or with settings found earlier."""
+        step = self.tuning.step if settings is None else settings["step"]
+        thin, warmup = self._trajectories(geodesic.WARMUP)
+        sampler = geodesic.MetropolisSampler(
+            self.posterior, self.center, self.laplace, self.tuning.inverse_mass, replace(self.dynamics, step=step),
+            thin, warmup, steps=1 if settings is None else settings["steps"],
+        )  # fmt: skip
+        if settings is not None:
+            return sampler
+        return geodesic.tune_metropolis(sampler, self.tuning.slowest, self.seed).sampler
+
+    def collapsed(self, settings: dict[str, Any] | None = None) -> tuple[Sampler, float]:
+        """The collapsed sampler and the acceptance of its pilot chain (1 if the settings were found earlier)."""
+        if self.laplace is None:
+            raise OptionError(
+                "the sampler collapsed needs a strict minimum of U: the Hessian at the estimate is not positive definite; "
+                "use the sampler geodesic-mh (or auto, which chooses it)"
+            )
+        thin, warmup = self._trajectories(collapsed.WARMUP)
+        if settings is not None:
+            target = collapsed.CollapsedTarget(self.laplace)
+            return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup), 1.0
+        tuned = collapsed.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
+        return tuned.sampler, tuned.acceptance
+
+    def _trajectories(self, default: int) -> tuple[int, int]:
+        thin = self.thin or 1
+        return thin, default if self.warmup is None else -(-self.warmup // thin)
+
+
+def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) -> Choice:
+    """Make the sampler ``name``, or choose one for ``auto``.
+
+    Parameters
+    ----------
+    name
+        One of :data:`tempose.inference.sampler.SAMPLERS`.
+    problem
+        What to sample.
+    recorded
+        ``sampler``, ``reason`` and settings of an earlier run that is to be continued: nothing is tuned again.
+
+    Raises
+    ------
+    OptionError
+        If the sampler asked for is not exact for this problem.
+    """
+    if recorded is not None:
+        name, reason = recorded["sampler"], recorded["reason"]
+        if name == "collapsed":
+            return Choice(problem.collapsed(recorded)[0], reason)
+        return Choice(problem.geodesic() if name == "geodesic" else problem.geodesic_mh(recorded), reason)
+    if name == "geodesic":
+        return Choice(problem.geodesic(), "asked for")
+    if name == "geodesic-mh":
+        return Choice(problem.geodesic_mh(), "asked for")
+    if name == "collapsed":
+        return Choice(problem.collapsed()[0], "asked for")
+    if problem.laplace is not None and (sigma := _widest(problem.laplace)) > WIDE:
+        return Choice(
+            problem.geodesic_mh(),
+            f"the posterior is wide: σ = {math.degrees(sigma):.0f}° for the rotation along an edge",
+        )
+    try:
+        sampler, acceptance = problem.collapsed()
+    except OptionError as error:
+        cause = "there is no strict minimum" if problem.laplace is None else str(error).split(": ")[1].split(", so")[0]
+        return Choice(problem.geodesic_mh(), f"positions cannot be integrated out: {cause}")
+    if acceptance < collapsed.LEAST_ACCEPTANCE:
+        return Choice(
+            problem.geodesic_mh(),
+            "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
+        )
+    return Choice(sampler, f"positions can be integrated out, and {acceptance:.0%} of a pilot run was accepted")
+
+
+def _widest(laplace: Laplace) -> float:
+    """Largest standard deviation per axis of the rotation along an edge, radians."""
+    variance = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3]) / 3.0
+    return math.sqrt(float(variance.max(initial=0.0)))

@@ -1,0 +1,260 @@
+r"""Splitting HMC on the rotations, with all positions integrated out: exact at any β, and nearly as good as independent.
+
+**Collapse.** If every translation has the same precision in all directions, U is a quadratic in the positions whose
+matrix C does not depend on the rotations. So :math:`e^{-\beta U}` integrated over positions is
+:math:`e^{-\beta U_c}` with :math:`U_c(R) = \min_p U(R, p)`; its gradient is that of U by the rotations at the minimising
+positions, and positions given rotations are :math:`N(p^*(R), (\beta C)^{-1})`, drawn exactly for each kept draw.
+
+**Chart.** :math:`R_i = \mathrm{Exp}(\omega_i) \hat R_i` around the optimum, :math:`|\omega_i| < \pi`. The target density is
+:math:`e^{-\beta U_c} \prod_i 2(1 - \cos|\omega_i|)/|\omega_i|^2`, and zero outside.
+
+**Metric.** With the exact Hessian H of U at the optimum and S the Schur complement of its positions, carry dummy
+positions d with :math:`x = (\omega, d) \sim` the density :math:`e^{-\frac12 \beta x^T H x - W(\omega)}`,
+
+.. math::  W(\omega) = \beta U_c - \sum_i \log \frac{2(1 - \cos|\omega_i|)}{|\omega_i|^2} - \tfrac12 \beta\, \omega^T S \omega .
+
+Integrating d out leaves the target. In :math:`y = \sqrt\beta L^T x`, :math:`H = L L^T`, the Hamiltonian is
+:math:`\tfrac12|y|^2 + \tfrac12|v|^2 + W`: its first part turns (y, v) rigidly, which is done exactly, in time π/2 from one
+independent draw to the next; its second is small and kicks v. Kick, turn, kick is reversible and preserves volume, so a
+Metropolis test of the total makes it exact. In the tails of a wide posterior, where W is not small, a trajectory with few
+kicks may be rejected for long; so now and then, at random, one has many, and leads out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose import streams
+from tempose.errors import OptionError
+from tempose.inference.sampler import Chain, Draw, Tuned
+from tempose.optimum.covariance import Laplace
+from tempose.posterior import Posterior
+from tempose.sparse import Factor, analyze
+
+Array = NDArray[np.float64]
+
+KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
+JITTER = 0.15  # relative, of the turn: no mode is in step with it
+PILOT = 24  # trajectories to judge a number of kicks by
+LEAST_ACCEPTANCE = 0.7
+CAREFUL, CAREFULLY = 16, 4  # every so many trajectories, at random, one with so many times the kicks
+WARMUP = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The target at one place."""
+
+    y: Array  # (6n,) whitened coordinates
+    remainder: float  # W; infinite outside the chart
+    gradient: Array  # (6n,) of W by y
+    state: Array  # (n, 8) rotations, and the positions' conditional mean
+
+
+class CollapsedTarget:
+    """W and its gradient.
+
+    Parameters
+    ----------
+    laplace
+        The optimum, the Hessian's factor, β.
+
+    Raises
+    ------
+    OptionError
+        If the precision of positions depends on the rotations, so that they cannot be integrated out.
+    """
+
+    def __init__(self, laplace: Laplace) -> None:
+        curvature = laplace.curvature
+        self.laplace = laplace
+        self.beta = laplace.beta
+        self.posterior = curvature.posterior
+        self.center = laplace.poses
+        self.held = curvature.held
+        self.positions = _position_factor(self.posterior, self.held)
+        self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+        table = self.posterior.edge_table
+        self._start, self._source = table.start, table.source
+
+    def at(self, y: Array) -> Point:
+        """Evaluate the target."""
+        from tempose.kernels import chart
+        from tempose.kernels.memory import rows
+
+        n, beta, held = len(self.held), self.beta, self.held
+        x = self.laplace.factor.solve_Lt(y).reshape(n, 6) / math.sqrt(beta)
+        x[held] = 0.0
+        omega = np.ascontiguousarray(x[:, :3])
+        x[:, 3:] = 0.0
+        state, g, work = rows(n), rows(n), self.posterior.workspace()
+        largest = chart.place(omega, self.center.wxyz, state)
+        state[:, 4:7] = self.center.position
+        # one solve for the conditional means of the positions: of U, and of its quadratic approximation
+        self.posterior.gradient_into(state, work, g)
+        product = np.empty((n, 6))
+        chart.block_product(self._start, self._source, self.diagonal, self.off, x, product)
+        rhs = np.concatenate([g[:, 3:6], product[:, 3:]], axis=1)
+        rhs[:, :3][held[:, 3:]] = 0.0
+        shift = self.positions.solve(rhs)
+        state[:, 4:7] -= shift[:, :3]
+        x[:, 3:] = -shift[:, 3:]
+        x[held] = 0.0
+
+        potential = self.posterior.gradient_into(state, work, g)
+        chart.block_product(self._start, self._source, self.diagonal, self.off, x, product)  # S ω, then zeros
+        gradient = np.empty((n, 3))
+        volume = chart.pull_back(omega, g, beta, gradient)
+        remainder = beta * (potential - 0.5 * float(np.vdot(omega, product[:, :3]))) - volume
+        full = np.zeros((n, 6))
+        full[:, :3] = gradient - beta * product[:, :3]
+        full[held] = 0.0
+        if not (largest < math.pi**2 and math.isfinite(remainder)):
+            remainder = math.inf
+        return Point(y, remainder, self.laplace.factor.solve_L(full.reshape(-1)) / math.sqrt(beta), state)
+
+    def draw_positions(self, point: Point, rng: np.random.Generator) -> tuple[Array, Array, float]:
+        """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
+        from tempose.kernels.memory import rows
+
+        state = rows(len(point.state))
+        state[:] = point.state
+        noise = self.positions.solve_Lt(rng.standard_normal((len(state), 3))) / math.sqrt(self.beta)
+        state[:, 4:7] += np.where(self.held[:, 3:], 0.0, noise)
+        potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
+        return state[:, :4], state[:, 4:7], potential
+
+
+class CollapsedChain:
+    """A running chain; see :class:`tempose.inference.sampler.Chain`."""
+
+    def __init__(self, target: CollapsedTarget, y: Array, kicks: int, thin: int) -> None:
+        self.target, self.kicks, self.thin = target, kicks, thin
+        self.point = target.at(y)
+
+    def arrays(self) -> dict[str, Array]:
+        """What the chain continues from."""
+        return {"y": self.point.y}
+
+    def advance(self, rng: np.random.Generator) -> Draw:
+        """The next draw."""
+        accepted, gradients = 0.0, 0
+        for _ in range(self.thin):
+            kicks = self.kicks * (CAREFULLY if rng.integers(CAREFUL) == 0 else 1)
+            accepted += self.trajectory(rng, kicks) / self.thin
+            gradients += kicks
+        wxyz, position, potential = self.target.draw_positions(self.point, rng)
+        return Draw(wxyz, position, potential, accepted, gradients)
+
+    def trajectory(self, rng: np.random.Generator, kicks: int) -> float:
+        """Propose and accept or reject; return the probability of acceptance."""
+        velocity = rng.standard_normal(len(self.point.y))
+        turn, level = TURN * (1.0 + JITTER * rng.uniform(-1.0, 1.0)), rng.random()
+        point, error = self.propose(velocity, turn, kicks)
+        probability = math.exp(min(0.0, -error)) if not math.isnan(error) else 0.0
+        if level < probability:
+            self.point = point
+        return probability
+
+    def propose(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, float]:
+        """Follow the dynamics for a time; return where it ends and by how much its energy has grown."""
+        point, v, h = self.point, velocity, turn / kicks
+        before = point.remainder + 0.5 * float(point.y @ point.y + v @ v)
+        c, s = math.cos(h), math.sin(h)
+        v = v - 0.5 * h * point.gradient
+        for k in range(kicks):
+            y, v = c * point.y + s * v, c * v - s * point.y
+            point = self.target.at(y)
+            v -= (h if k < kicks - 1 else 0.5 * h) * point.gradient
+        return point, point.remainder + 0.5 * float(point.y @ point.y + v @ v) - before
+
+
+@dataclass(frozen=True, eq=False)
+class CollapsedSampler:
+    """Chains of splitting HMC on the rotations; see the module."""
+
+    target: CollapsedTarget
+    kicks: int
+    thin: int = 1
+    warmup: int = WARMUP
+    name: str = "collapsed"
+
+    def settings(self) -> dict[str, object]:
+        """What decides the draws."""
+        return {"kicks": self.kicks, "thin": self.thin, "warmup": self.warmup}
+
+    def start(self, rng: np.random.Generator) -> Chain:
+        """A chain that starts at a draw of the Gaussian approximation, shrunk if it would leave the chart."""
+        return CollapsedChain(self.target, _inside(self.target, rng), self.kicks, self.thin)
+
+    def resume(self, arrays: dict[str, Array]) -> Chain:
+        """A chain that goes on from :meth:`CollapsedChain.arrays`."""
+        return CollapsedChain(self.target, arrays["y"], self.kicks, self.thin)
+
+
+def _inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
+    y = rng.standard_normal(6 * len(target.held))
+    x = np.where(target.held, 0.0, target.laplace.factor.solve_Lt(y).reshape(-1, 6)) / math.sqrt(target.beta)
+    angle = float(np.linalg.norm(x[:, :3], axis=1).max(initial=0.0))
+    return y * min(1.0, 1.0 / max(angle, 1e-300))
+
+
+def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
+    """The sampler with the number of kicks that a pilot chain found best, and how well it was accepted there.
+
+    With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective; that per kick decides.
+    """
+    target = CollapsedTarget(laplace)
+    rng = streams.generator(seed, "tune")
+    chain = CollapsedChain(target, _inside(target, rng), 1, 1)
+
+    def judge(kicks: int, trajectories: int) -> float:
+        return float(np.mean([chain.trajectory(rng, kicks) for _ in range(trajectories)]))
+
+    for kicks in KICKS[3:]:  # until it moves, then to equilibrium
+        if (moved := judge(kicks, 8)) > 0.5:
+            break
+    if moved > 0.1:
+        judge(kicks, PILOT)
+    best, acceptance, merit = KICKS[-1], 0.0, -1.0
+    for kicks in KICKS if moved > 0.1 else ():
+        rate = judge(kicks, PILOT)
+        worth = rate / (2.0 - rate) / kicks
+        if rate >= LEAST_ACCEPTANCE and worth > merit:
+            best, acceptance, merit = kicks, rate, worth
+        if rate > 0.9 or (merit > 0.0 and 1.0 / kicks < merit):
+            break
+    return Tuned(CollapsedSampler(target, best, thin, warmup), acceptance)
+
+
+def _position_factor(posterior: Posterior, held: NDArray[np.bool_]) -> Factor:
+    """Factor of the precision C of the positions, (n, n), one axis of three."""
+    graph = posterior.graph
+    weight = _scalars(graph.precision_matrices, "a translation with a different precision along different axes")
+    prior = _scalars(
+        posterior.priors.gaussian(graph.n_nodes)[1], "a prior with a different precision along different axes"
+    )
+    i, j, n = graph.edge_i, graph.edge_j, graph.n_nodes
+    diagonal: Array = np.bincount(i, weight, n).astype(float) + np.bincount(j, weight, n)
+    if len(prior):
+        diagonal = diagonal + prior
+    fixed = held[:, 3]
+    weight = np.where(fixed[i] | fixed[j], 0.0, weight)
+    diagonal = np.where(fixed, 1.0, diagonal)
+    return analyze(n, i, j, block=1).factor(diagonal.reshape(n, 1, 1), -weight.reshape(-1, 1, 1))
+
+
+def _scalars(precision: Array, what: str) -> Array:
+    scalar: Array = np.einsum("maa->m", precision) / 3.0
+    spread = np.abs(precision - scalar[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
+    if np.any(spread > 1e-12 * np.abs(scalar)):
+        raise OptionError(
+            f"the sampler collapsed cannot integrate the positions out: there is {what}, so that their precision depends "
+            "on the rotations; use the sampler geodesic-mh (or auto, which chooses it)"
+        )
+    return scalar

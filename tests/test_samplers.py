@@ -1,0 +1,471 @@
+"""Every sampler keeps the same promises: the right distribution, the same draws from the same seed, resumable."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tempose
+from conftest import random_graph
+from tempose import streams
+from tempose.bingham import Bingham
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.graph import PoseGraph
+from tempose.inference.chain import Dynamics
+from tempose.inference.choice import Problem, choose
+from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget
+from tempose.inference.draws import Draws
+from tempose.inference.geodesic import MetropolisChain, MetropolisSampler
+from tempose.inference.sampling import SamplingPlan, sample
+from tempose.inference.schemes import Scheme
+from tempose.inference.summary import relative_summary
+from tempose.inference.tuning import tune
+from tempose.optimum.covariance import Laplace
+from tempose.optimum.curvature import Curvature
+from tempose.optimum.newton import minimise
+from tempose.options import preset
+from tempose.poses import Poses
+from tempose.posterior import Posterior, Priors
+from tempose.simulation import measure
+
+EXACT = ("collapsed", "geodesic-mh")
+ALL = (*EXACT, "geodesic")
+
+
+@dataclass(frozen=True)
+class Case:
+    posterior: Posterior
+    best: Poses
+    lowest: float
+
+    def problem(self, beta: float = 1.0, thin: int | None = None) -> Problem:
+        curvature = Curvature(self.posterior)
+        tuning = tune(curvature, self.best)
+        laplace = Laplace(curvature, self.best, beta)
+        dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, beta)
+        return Problem(self.posterior, self.best, laplace, tuning, dynamics, thin, None, True, 0)
+
+    def run(self, name: str, draws: int, directory: Path, beta: float = 1.0, chains: int = 1, seed: int = 0) -> Draws:
+        sampler = choose(name, self.problem(beta)).sampler
+        return sample(self.posterior, sampler, SamplingPlan(beta, chains, draws, seed), directory)
+
+
+def optimum(graph: PoseGraph, start: Poses, priors: Priors | None = None) -> Case:
+    posterior = Posterior(graph, priors or Priors())
+    best = minimise(Curvature(posterior), start)
+    assert best.status == "converged"
+    return Case(posterior, best.poses, best.potential)
+
+
+@pytest.fixture(scope="module")
+def eight() -> Case:
+    """The test graph of the design notes: 8 nodes, 22 edges, σ_θ = 0.05, σ_t = 0.1."""
+    rng = np.random.default_rng(1)
+    truth = Poses(tuple(range(8)), quat.random_uniform(rng, 8), rng.standard_normal((8, 3)))
+    pairs = np.array([(a, b) for a in range(8) for b in range(a + 1, 8)])[rng.permutation(28)[:22]]
+    return optimum(measure(truth, pairs, 0.05, 0.1, rng), truth)
+
+
+def with_parts(seed: int = 5) -> tuple[PoseGraph, Poses]:
+    """Two components, some edges without a translation, anisotropic rotations: the collapse is still exact."""
+    rng = np.random.default_rng(seed)
+    truth = Poses(tuple(range(7)), quat.random_uniform(rng, 7), rng.standard_normal((7, 3)))
+    pairs = np.array([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6), (6, 4)])
+    graph = measure(truth, pairs, 0.05, 0.1, rng)
+    t = graph.j_from_i_t.copy()
+    t[[2, 3, 7]] = np.nan  # node 3 has no translation at all
+    return replace(graph, j_from_i_t=t, concentration=np.tile([600.0, 900.0, 1500.0], (8, 1))), truth
+
+
+def mean_and_error(x: np.ndarray, batches: int = 30) -> tuple[float, float]:
+    means = x[: len(x) // batches * batches].reshape(batches, -1).mean(axis=1)
+    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(batches))
+
+
+# ---------------------------------------------------------------------- one table for all
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 100.0])
+@pytest.mark.parametrize("name", ALL)
+def test_mean_energy(eight: Case, tmp_path: Path, name: str, beta: float) -> None:
+    draws = eight.run(name, 3000, tmp_path, beta)
+    mean, error = mean_and_error(beta * (draws.energies[0] - eight.lowest))
+    assert error < 0.35
+    assert abs(mean - 21.0) < 4.0 * error + 0.1 + 0.1 / beta  # (6n − 6)/2, up to the noise's square
+    assert draws.acceptance > 0.65
+    assert draws.sampler == name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_relative_covariance_is_laplace_at_low_noise(eight: Case, tmp_path: Path, name: str) -> None:
+    beta = 100.0
+    draws = eight.run(name, 3000, tmp_path, beta)
+    laplace = eight.problem(beta).laplace
+    assert laplace is not None
+    for a, b in ((0, 5), (3, 7)):
+        got = relative_summary(draws, eight.best, a, b)
+        _, expected = laplace.relative(a, b)
+        np.testing.assert_allclose(np.diag(got.covariance), np.diag(expected), rtol=0.2)
+        scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+        assert np.abs((got.covariance - expected) / scale).max() < 0.15
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_resumed_is_identical_and_seeds_differ(eight: Case, tmp_path: Path, name: str) -> None:
+    whole = eight.run(name, 12, tmp_path / "whole", chains=3)
+    for count in (4, 9, 12):
+        broken = eight.run(name, count, tmp_path / "broken", chains=3)
+    for kind in ("f64", "energy.f64", "cost.f64"):
+        for chain in range(3):
+            file = f"chain-{chain:02d}.{kind}"
+            assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+    assert broken.n_draws == 36
+    other = eight.run(name, 12, tmp_path / "other", chains=3, seed=1)
+    assert np.abs(other.arrays[0] - whole.arrays[0]).max() > 1e-3
+    assert np.abs(whole.arrays[1] - whole.arrays[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_chain_is_the_same_alone_and_among_threads(eight: Case, tmp_path: Path, name: str) -> None:
+    alone = eight.run(name, 6, tmp_path / "alone", chains=1)
+    among = eight.run(name, 6, tmp_path / "among", chains=4)
+    np.testing.assert_array_equal(alone.arrays[0], among.arrays[0])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_stopping_keeps_what_was_drawn(eight: Case, tmp_path: Path, name: str) -> None:
+    sampler, stop = choose(name, eight.problem()).sampler, threading.Event()
+    plan = SamplingPlan(1.0, 1, 50, 0)
+    hook_calls = []
+
+    def hook(watch) -> None:  # type: ignore[no-untyped-def]
+        hook_calls.append(watch)
+        if len(hook_calls) == 5:
+            stop.set()
+
+    draws = sample(eight.posterior, sampler, plan, tmp_path, hook=hook, stop=stop)
+    assert draws.n_draws == 5
+    assert hook_calls[-1].potential == draws.energies[0][-1]
+    assert eight.posterior.potential(hook_calls[-1].poses) == pytest.approx(draws.energies[0][-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_parts_and_rotation_only_edges(tmp_path: Path, name: str) -> None:
+    case = optimum(*with_parts())
+    beta = 20.0
+    freedom = Curvature(case.posterior).dimension
+    assert freedom == 3 * (3 + 2) + 3 * (2 + 2)
+    draws = case.run(name, 3000, tmp_path, beta)
+    mean, error = mean_and_error(beta * (draws.energies[0] - case.lowest))
+    assert abs(mean - 0.5 * freedom) < 4.0 * error + 0.05
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_isotropic_and_rotation_priors(eight: Case, tmp_path: Path, name: str) -> None:
+    prior = Bingham.from_mode(np.array([1.0, 0, 0, 0]), np.array([5.0, 20.0, 30.0]))
+    priors = Priors(prior, [0.3, -0.2, 0.5], 4.0)
+    case = optimum(eight.posterior.graph, eight.best, priors)
+    beta = 50.0
+    draws = case.run(name, 3000, tmp_path, beta)
+    mean, error = mean_and_error(beta * (draws.energies[0] - case.lowest))
+    assert abs(mean - 24.0) < 4.0 * error + 0.1  # nothing is free: 6n/2
+
+
+# ---------------------------------------------------------------------- far from Gaussian
+
+
+def one_edge(sigma_deg: float) -> Case:
+    """Two nodes, one edge with a lever: the distribution of the relative rotation is known exactly."""
+    lam = 2.0 / math.radians(sigma_deg) ** 2
+    graph = PoseGraph((0, 1), [0], [1], [[1.0, 0, 0, 0]], [[1.0, 0.5, 0.0]], lam, 4.0)
+    return optimum(graph, Poses.identity((0, 1)))
+
+
+@pytest.mark.parametrize("sigma_deg", [40.0, 80.0])
+@pytest.mark.parametrize("name", EXACT)
+def test_one_wide_edge_against_quadrature(tmp_path: Path, name: str, sigma_deg: float) -> None:
+    """The angle θ of one isotropic edge has the density exp(−βλ sin²(θ/2)) sin²(θ/2) on [0, π]."""
+    case, beta = one_edge(sigma_deg), 1.3
+    draws = case.run(name, 8_000, tmp_path, beta)
+    q = np.asarray(draws.arrays[0][:, :, :4])
+    got = np.sin(0.5 * quat.angle(quat.multiply(q[:, 1], quat.conjugate(q[:, 0])))) ** 2
+    theta = np.linspace(0.0, math.pi, 20_001)
+    s2 = np.sin(0.5 * theta) ** 2
+    density = np.exp(-beta * float(case.posterior.graph.concentration[0]) * s2) * s2
+    for power in (1, 2, 4):
+        exact = float(np.sum(density * s2**power) / np.sum(density))
+        mean, error = mean_and_error(got**power)
+        assert abs(mean - exact) < 4.0 * error
+        assert error < 0.12 * exact
+    assert np.max(got) > 0.97 or sigma_deg < 80.0  # it goes round the sphere
+
+
+def brute_force(graph: PoseGraph, best: Poses, rng: np.random.Generator, n: int = 400_000) -> dict[str, float]:
+    """Moments of a triangle's posterior by weighted rotations of nodes 1 and 2, the positions integrated by hand."""
+    mode, lam = best.node_from_world[0], float(graph.concentration[0])
+    q = [np.tile(mode[0], (n, 1))]  # node_from_world
+    q += [Bingham.from_mode(mode[k], np.full(3, lam)).sample(rng, n) for k in (1, 2)]
+    log_proposal = sum(lam * np.sum(one * mode[k], axis=1) ** 2 for k, one in enumerate(q))
+    energy = np.zeros(n)
+    L, b = np.zeros((3, 3)), np.zeros((n, 3, 3))
+    for e in range(3):
+        i, j, tau = graph.edge_i[e], graph.edge_j[e], graph.precision[e]
+        relative = quat.multiply(q[j], quat.conjugate(q[i]))
+        error = quat.multiply(graph.j_from_i_wxyz[e], quat.conjugate(relative))
+        energy += graph.concentration[e] * np.sum(error[:, 1:] ** 2, axis=1)
+        m = quat.rotate(quat.conjugate(q[j]), np.tile(graph.j_from_i_t[e], (n, 1)))  # should be c_i − c_j
+        energy += 0.5 * tau * np.sum(m**2, axis=1)
+        L[i, i], L[j, j], L[i, j], L[j, i] = L[i, i] + tau, L[j, j] + tau, L[i, j] - tau, L[j, i] - tau
+        b[:, i] += tau * m
+        b[:, j] -= tau * m
+    inner = b[:, 1:]  # node 0 is held
+    energy -= 0.5 * np.einsum("nia,ij,nja->n", inner, np.linalg.inv(L[1:, 1:]), inner)
+    log_weight = -energy - log_proposal
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert 1.0 / np.sum(weight**2) > 1500  # effective size
+    x = angle_from(np.stack([quat.conjugate(one) for one in q], axis=1), best)
+    # the six integrated coordinates of the positions add ½ each
+    return {"energy": float(weight @ energy) + 3.0, "angle": float(weight @ x), "cosine": float(weight @ np.cos(x))}
+
+
+def angle_from(world_from_node: np.ndarray, best: Poses) -> np.ndarray:
+    """Angle between the rotation of node 2 seen from node 0, and the same at the optimum."""
+    relative = quat.multiply(quat.conjugate(world_from_node[:, 0]), world_from_node[:, 2])
+    centre = quat.multiply(quat.conjugate(best.wxyz[0]), best.wxyz[2])
+    return quat.angle(quat.multiply(relative, quat.conjugate(centre)))
+
+
+@pytest.mark.parametrize(("name", "sigma_deg"), [("geodesic-mh", 40.0), ("geodesic-mh", 25.0), ("collapsed", 25.0)])
+def test_wide_triangle_against_brute_force(tmp_path: Path, name: str, sigma_deg: float) -> None:
+    rng = np.random.default_rng(4)
+    truth = Poses((0, 1, 2), quat.random_uniform(rng, 3), rng.standard_normal((3, 3)))
+    graph = measure(truth, np.array([(0, 1), (1, 2), (2, 0)]), math.radians(sigma_deg), 0.5, rng)
+    case = optimum(graph, truth)
+    exact = brute_force(graph, case.best, rng)
+    draws = case.run(name, 6_000, tmp_path / name)
+    angle = angle_from(np.asarray(draws.arrays[0][:, :, :4]), case.best)
+    for key, values in (("energy", draws.energies[0]), ("angle", angle), ("cosine", np.cos(angle))):
+        mean, error = mean_and_error(values)
+        assert abs(mean - exact[key]) < 4.0 * error + 0.015, key
+        assert error < 0.05 * max(abs(exact[key]), 1.0)
+
+
+def test_without_the_volume_factor_quadrature_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: the chart's volume left out."""
+    from tempose.kernels import chart
+
+    def flat(omega, g, beta, out):  # type: ignore[no-untyped-def]
+        ones = np.zeros((len(omega), 3))
+        volume = chart_pull_back(omega, g, beta, out)
+        chart_pull_back(omega, np.zeros_like(g), beta, ones)
+        out -= ones
+        return 0.0 * volume
+
+    chart_pull_back = chart.pull_back
+    monkeypatch.setattr(chart, "pull_back", flat)
+    with pytest.raises(AssertionError):
+        test_one_wide_edge_against_quadrature(tmp_path, "collapsed", 80.0)
+
+
+# ---------------------------------------------------------------------- the parts
+
+
+@pytest.mark.parametrize("beta", [0.02, 1.0, 30.0])
+def test_gradient_of_the_remainder(eight: Case, beta: float) -> None:
+    rng = np.random.default_rng(2)
+    for case in (eight, optimum(*with_parts())):
+        laplace = case.problem(beta).laplace
+        assert laplace is not None
+        target = CollapsedTarget(laplace)
+        y = rng.standard_normal(6 * case.posterior.graph.n_nodes)
+        point = target.at(y)
+        for _ in range(5):
+            d, h = rng.standard_normal(len(y)), 1e-5
+            slope = (target.at(y + h * d).remainder - target.at(y - h * d).remainder) / (2.0 * h)
+            assert slope == pytest.approx(float(point.gradient @ d), rel=1e-5, abs=1e-6)
+
+
+def test_the_remainder_has_no_second_order(eight: Case) -> None:
+    """Up to the volume factor, W is of third order at the optimum: the metric is the whole curvature."""
+    laplace = eight.problem(1e6).laplace
+    assert laplace is not None
+    target = CollapsedTarget(laplace)
+    y = np.random.default_rng(3).standard_normal(48)
+    zero = target.at(0.0 * y).remainder
+    x = np.where(target.held, 0.0, laplace.factor.solve_Lt(y).reshape(-1, 6)) / 1e3
+    volume = float(np.sum(x[:, :3] ** 2)) / 12.0
+    assert abs(target.at(y).remainder - zero - volume) < 0.02  # while ½|y|² is about 24
+
+
+def chains_of(case: Case, name: str) -> tuple[CollapsedChain | MetropolisChain, np.random.Generator]:
+    sampler = choose(name, case.problem()).sampler
+    assert isinstance(sampler, CollapsedSampler | MetropolisSampler)
+    rng = np.random.default_rng(7)
+    chain = sampler.start(rng)
+    for _ in range(20):
+        chain.advance(rng)
+    return chain, rng  # type: ignore[return-value]
+
+
+def test_energy_errors_are_of_second_order(eight: Case) -> None:
+    chain, rng = chains_of(eight, "collapsed")
+    assert isinstance(chain, CollapsedChain)
+    errors = {}
+    velocities = rng.standard_normal((8, 48))
+    for kicks in (8, 16, 32):
+        errors[kicks] = np.array([chain.propose(v, 1.5, kicks)[1] for v in velocities])
+    assert np.median(np.abs(errors[8] / errors[16])) == pytest.approx(4.0, rel=0.2)
+    assert np.median(np.abs(errors[16] / errors[32])) == pytest.approx(4.0, rel=0.2)
+
+    other, rng = chains_of(eight, "geodesic-mh")
+    assert isinstance(other, MetropolisChain)
+    start, potential, step = other.chain.state, other.potential, other.leapfrog.step / 4.0
+    z = rng.standard_normal((8, 8, 6)) / np.sqrt(other.mass)
+    for k in (1, 2, 4):
+        other.leapfrog = replace(other.leapfrog, step=step / k)
+        errors[-k] = []
+        for v in z:
+            other.chain.restore(replace(start, velocity=v))
+            other.potential = potential
+            errors[-k].append(other.propose(12 * k))
+    assert np.median(np.abs(np.divide(errors[-1], errors[-2]))) == pytest.approx(4.0, rel=0.2)
+    assert np.median(np.abs(np.divide(errors[-2], errors[-4]))) == pytest.approx(4.0, rel=0.2)
+
+
+def test_trajectories_are_reversible(eight: Case) -> None:
+    chain, rng = chains_of(eight, "collapsed")
+    assert isinstance(chain, CollapsedChain)
+    first, v = chain.point, rng.standard_normal(48)
+    # where a trajectory ends, minus its velocity there leads back: recover that velocity from the energy-free turn
+    end, error = chain.propose(v, 1.5, 3)
+    h, y, p = 0.5, first, v.copy()
+    p = p - 0.5 * h * y.gradient
+    for k in range(3):
+        z, p = math.cos(h) * y.y + math.sin(h) * p, math.cos(h) * p - math.sin(h) * y.y
+        y = chain.target.at(z)
+        p = p - (h if k < 2 else 0.5 * h) * y.gradient
+    chain.point = end
+    back, reverse_error = chain.propose(-p, 1.5, 3)
+    np.testing.assert_allclose(back.y, first.y, atol=1e-8)
+    assert reverse_error == pytest.approx(-error, abs=1e-7)
+
+    other, rng = chains_of(eight, "geodesic-mh")
+    assert isinstance(other, MetropolisChain)
+    before = other.chain.state
+    error = other.propose(9)
+    other.chain.velocity[:] *= -1.0
+    assert other.propose(9) == pytest.approx(-error, abs=1e-8)
+    np.testing.assert_allclose(other.chain.state.wxyz, before.wxyz, atol=1e-10)
+
+
+def test_acceptance_of_a_wrong_energy_would_be_noticed(
+    eight: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control of the table: a Metropolis test that always accepts a crude step."""
+    sampler = choose("geodesic-mh", eight.problem()).sampler
+    assert isinstance(sampler, MetropolisSampler)
+    crude = replace(sampler, dynamics=replace(sampler.dynamics, step=2.2 * sampler.dynamics.step))
+    propose = MetropolisChain.propose
+    monkeypatch.setattr(MetropolisChain, "propose", lambda self, steps: min(propose(self, steps), 0.0))
+    draws = sample(eight.posterior, crude, SamplingPlan(1.0, 1, 3000, 0), tmp_path)
+    mean, error = mean_and_error(draws.energies[0] - eight.lowest)
+    assert abs(mean - 21.0) > 4.0 * error + 0.2
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def test_auto_takes_collapsed_where_it_is_exact_and_good(eight: Case) -> None:
+    choice = choose("auto", eight.problem())
+    assert choice.sampler.name == "collapsed"
+    assert "accepted" in choice.reason
+
+
+def anisotropic() -> Case:
+    rng = np.random.default_rng(8)
+    truth = Poses(tuple(range(5)), quat.random_uniform(rng, 5), rng.standard_normal((5, 3)))
+    pairs = np.array([(a, b) for a in range(5) for b in range(a + 1, 5)])
+    graph = measure(truth, pairs, 0.05, 0.1, rng)
+    return optimum(replace(graph, precision=np.tile(np.diag([50.0, 100.0, 200.0]), (10, 1, 1))), truth)
+
+
+def test_auto_falls_back_where_positions_cannot_be_integrated_out(tmp_path: Path) -> None:
+    case = anisotropic()
+    choice = choose("auto", case.problem())
+    assert choice.sampler.name == "geodesic-mh"
+    assert "different precision along different axes" in choice.reason
+    with pytest.raises(OptionError, match="use the sampler geodesic-mh"):
+        choose("collapsed", case.problem())
+    draws = case.run("auto", 2000, tmp_path, beta=20.0)
+    mean, error = mean_and_error(20.0 * (draws.energies[0] - case.lowest))
+    assert abs(mean - 12.0) < 4.0 * error + 0.1
+
+
+def test_auto_falls_back_without_a_minimum() -> None:
+    case = replace(one_edge(5.0))
+    choice = choose("auto", replace(case.problem(), laplace=None))
+    assert choice.sampler.name == "geodesic-mh"
+    assert "no strict minimum" in choice.reason
+    with pytest.raises(OptionError, match="not positive definite"):
+        choose("collapsed", replace(case.problem(), laplace=None))
+
+
+def test_auto_falls_back_far_from_gaussian(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ring of very vague measurements at a tenth of its precision: the Gaussian at the optimum means nothing."""
+    rng = np.random.default_rng(3)
+    graph = random_graph(rng, 30, 34)
+    start = Poses.identity(graph.node_ids)
+    posterior = Posterior(graph)
+    best = minimise(Curvature(posterior), start)
+    case = Case(posterior, best.poses, best.potential)
+    choice = choose("auto", case.problem(0.02))
+    assert choice.sampler.name == "geodesic-mh"
+    assert "wide" in choice.reason
+    with monkeypatch.context() as patch:
+        patch.setattr("tempose.inference.choice.WIDE", math.inf)
+        choice = choose("auto", case.problem(0.02))
+    assert choice.sampler.name == "geodesic-mh"
+    assert "far from Gaussian" in choice.reason
+
+
+def test_the_choice_is_recorded_and_printed(eight: Case, tmp_path: Path) -> None:
+    options = {"draws": 8, "chains": 2, "directory": tmp_path}
+    solution = tempose.solve(eight.posterior.graph, **options)
+    facts = solution.facts()["sampler"]
+    assert facts["name"] == "collapsed"
+    assert facts["settings"]["kicks"] == 1
+    assert 1.0 <= facts["gradients_per_draw"] <= 4.0
+    assert 0.9 < facts["acceptance"] <= 1.0
+    assert "sampler collapsed (positions can be integrated out" in solution.summary()
+    longer = tempose.solve(eight.posterior.graph, **{**options, "draws": 12})  # goes on without tuning again
+    assert longer.facts()["sampler"]["reason"] == facts["reason"]
+    assert longer.draws is not None and solution.draws is not None
+    np.testing.assert_array_equal(longer.draws.arrays[0][:4], solution.draws.arrays[0])
+
+
+def test_options_of_the_geodesic_sampler_choose_it(eight: Case) -> None:
+    solution = tempose.solve(eight.posterior.graph, draws=4, scheme="aboba")
+    assert solution.facts()["sampler"]["name"] == "geodesic"
+    assert "scheme" in solution.facts()["sampler"]["reason"]
+    with pytest.raises(OptionError, match="scheme: for the sampler geodesic only"):
+        tempose.SolveOptions(sampler="collapsed", scheme="boa")
+    with pytest.raises(OptionError, match="unknown sampler"):
+        tempose.SolveOptions(sampler="nuts")
+    assert preset("paper").sampler == "geodesic"
+
+
+def test_streams_of_draws_are_apart() -> None:
+    seen = {
+        float(streams.of_draw(seed, chain, number).random())
+        for seed in (0, 1)
+        for chain in range(3)
+        for number in range(3)
+    }
+    assert len(seen) == 18
