@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -256,6 +257,15 @@ def test_one_chain_few_draws_and_uneven_chains(small: tuple[PoseGraph, Poses]) -
     assert (uneven.n_chains, uneven.draws_per_chain) == (2, 80) and "left out" in uneven.verdict
 
 
+def test_diverged_draws_are_bad(small: tuple[PoseGraph, Poses]) -> None:
+    graph, truth = small
+    rng = np.random.default_rng(14)
+    draws = made_draws(graph, truth, coordinates(rng, 0.0, 2, 20), rng)
+    draws.energies[1][7] = np.nan
+    result = diag.diagnose(draws, truth, Gauge(graph))
+    assert result.level == "bad" and "1 draw(s) are not finite" in result.verdict and "--step" in result.advice[0]
+
+
 def test_everything_held() -> None:
     poses = Poses((0,), quat.IDENTITY[None], np.zeros((1, 3)))
     graph = PoseGraph((0,), np.empty(0), np.empty(0), np.empty((0, 4)), np.empty((0, 3)), 1.0, 1.0)  # type: ignore[arg-type]
@@ -291,6 +301,12 @@ def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     rows = (home / "edges.csv").read_text().splitlines()
     assert rows[0].endswith(",p_value")
     assert float(rows[1].split(",")[-1]) == pytest.approx(solution.edge_checks.p_value[0])
+    with open(home / "poses.csv", newline="") as handle:
+        table = list(csv.DictReader(handle))
+    assert float(table[0]["mcse_sigma_x"]) == 0.0 and float(table[0]["sigma_x"]) == 0.0
+    assert float(table[3]["mcse_sigma_pos"]) == pytest.approx(found.sigma_pos_mcse[3])
+    assert float(table[3]["mcse_sigma_ry_deg"]) == pytest.approx(np.degrees(found.mcse_sd[3, 1]))
+    assert 0.01 < float(table[3]["mcse_sigma_rot_deg"]) / float(table[3]["sigma_rot_deg"]) < 0.5
     data = report_data(solution)
     tiles = {fact.label: fact for fact in data.headline}
     assert tiles["draws"].value == found.level and tiles["draws"].tone in ("warn", "bad")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tempose
 from tempose.errors import OptionError
 from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
@@ -148,3 +150,14 @@ def test_plain_numpy_reads_the_files(tmp_path: Path, made: tuple[PoseGraph, Pose
     array = made[2].arrays[0]
     array.astype("<f8").tofile(tmp_path / "chain-00.f64")
     np.testing.assert_array_equal(np.memmap(tmp_path / "chain-00.f64", "<f8").reshape(-1, 4, 7), array)
+
+
+def test_the_documented_snippets_run(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "diagnostics.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 3
+    solution = tempose.solve(simulate(9, seed=3).graph, draws=60, chains=2, thin=10, certify=False)
+    for block in blocks:
+        code = block if HAVE else "\n".join(line for line in block.splitlines() if "to_arviz" not in line)
+        exec(compile(code, "diagnostics.md", "exec"), {"solution": solution})
+    assert "R-hat" in capsys.readouterr().out

@@ -25,6 +25,7 @@ LAYERS = [
     ["options"],
     ["solution"],
     ["solver"],
+    ["baselines"],
     ["report"],
     ["cli", "__init__", "__main__"],
 ]

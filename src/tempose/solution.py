@@ -270,6 +270,13 @@ class Solution:
             deviation[:, :3] = np.degrees(deviation[:, :3])
             deviation[~nodes.determined, 3:] = np.nan
             columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation.T]
+            found = self.diagnostics
+            if nodes.source == "draws" and found is not None:
+                sigmas = np.column_stack([nodes.sigma_rot_deg, nodes.sigma_pos, deviation])
+                errors = np.column_stack([found.sigma_rot_deg_mcse, found.sigma_pos_mcse, found.mcse_sd])
+                errors[:, 2:5] = np.degrees(errors[:, 2:5])
+                header += [f"mcse_{name}" for name in header if name.startswith("sigma_")]
+                columns += list(np.where(sigmas == 0.0, 0.0, errors).T)  # what is held has no error
         return header, columns
 
     def _edge_columns(self) -> tuple[list[str], list[Any]]:

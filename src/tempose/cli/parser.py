@@ -33,6 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
     _simulate(commands)
     _solve(commands)
     _eval(commands)
+    _compare(commands)
     _convert(commands)
     return parser
 
@@ -234,6 +235,29 @@ def _eval(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument(
         "--robust", action="store_true", help="align in the L1 sense, so that a few wrong poses do not drag the rest"
     )
+
+
+def _compare(commands: Commands) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        commands, "compare", "run the classical synchronisation methods on a graph, side by side",
+        """
+        tempose compare graph.g2o --truth graph.truth.g2o
+        tempose compare graph.g2o --methods chordal,eig-se3,tempose -o comparison
+        tempose compare --list
+        """,
+    )  # fmt: skip
+    parser.add_argument("graph", metavar="GRAPH", nargs="?", help="graph file (g2o, csv, 3DMatch log)")
+    parser.add_argument("--list", action="store_true", help="say which methods there are, and exit")
+    parser.add_argument("--truth", metavar="FILE", help="true poses (g2o, tum, csv), to show errors")
+    parser.add_argument("--methods", metavar="A,B,...", help="methods to run (default: all; see --list)")
+    parser.add_argument(
+        "--alignment", default="se3", choices=["se3", "sim3", "positions-se3", "positions-sim3"],
+        help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="directory for table.json, table.csv and, with matplotlib, compare.png"
+    )
+    _reading(parser)
 
 
 def _convert(commands: Commands) -> None:  # type: ignore[valid-type]

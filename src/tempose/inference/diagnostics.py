@@ -346,9 +346,15 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
     length = min((lengths[k] for k in chains), default=0)
     n = len(reference)
     if length < FEWEST_DRAWS:
-        return _cannot_tell(draws, n, len(chains), length)
+        words = f"cannot tell: {length} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed"
+        return _unmeasured(
+            draws, len(chains), length, "cannot tell", words, f"draw more (--draws {int(ESS_GOOD)} or more)"
+        )
     arrays = [draws.arrays[k][-length:] for k in chains]
     energy = np.stack([np.asarray(draws.energies[k][-length:]) for k in chains])
+    if not np.all(np.isfinite(energy)):
+        words = f"bad: {int(np.sum(~np.isfinite(energy)))} draw(s) are not finite, the sampler diverged"
+        return _unmeasured(draws, len(chains), length, "bad", words, "use a shorter step (--step)")
     free = ~_held(gauge)
     free[~position_determined(gauge.graph), 3:] = False
     motion = _gauge_motions(arrays, reference, gauge)
@@ -437,12 +443,14 @@ def _tangent_series(
     return out
 
 
-def _cannot_tell(draws: Draws, n: int, chains: int, length: int) -> Diagnostics:
-    unknown, nan = np.full((n, 6), np.nan), math.nan
+def _unmeasured(draws: Draws, chains: int, length: int, level: str, verdict: str, advice: str) -> Diagnostics:
+    """A verdict without numbers."""
+    n, nan = len(draws.ids), math.nan
+    unknown = np.full((n, 6), nan)
     return Diagnostics(
-        level="cannot tell",
-        verdict=f"cannot tell: {length} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed",
-        advice=(f"draw more (--draws {int(ESS_GOOD)} or more)",),
+        level=level,
+        verdict=verdict,
+        advice=(advice,),
         ids=draws.ids, n_chains=chains, draws_per_chain=length, rhat=unknown, ess_bulk=unknown, ess_tail=unknown,
         mcse_mean=unknown, mcse_sd=unknown, sigma_rot_deg_mcse=np.full(n, nan), sigma_pos_mcse=np.full(n, nan),
         sigma_relative_error=np.full(n, nan), energy_rhat=nan, energy_ess_bulk=nan, energy_ess_tail=nan,
@@ -468,9 +476,10 @@ def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
         far = worst_rhat.value > RHAT_BAD
         words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
         troubles.append(("bad" if far else "not good", words))
-    for name, worst in (("bulk", bulk), ("tail", tail)):
+    for name, worst, each in (("bulk", bulk, d.ess_bulk), ("tail", tail, d.ess_tail)):
         if worst.value < ESS_GOOD:
-            troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}"))
+            usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
+            troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}{usual}"))
     if d.energy_mixing < ENERGY_GOOD:
         troubles.append(("not good", f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"))
     if d.n_chains == 1:

@@ -26,7 +26,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         subtitle=f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component{'s' * (graph.n_components > 1)}",
         headline=_headline(solution, truth, length_unit),
         settings=_settings(solution),
-        notices=list(solution.notices),
+        notices=[*solution.notices, *(solution.diagnostics.advice if solution.diagnostics is not None else ())],
         node_ids=[str(name) for name in graph.node_ids],
         positions=estimate.position,
         world_from_node_wxyz=estimate.wxyz,
@@ -130,7 +130,7 @@ def _sampling_verdict(solution: Solution) -> list[Fact]:
     if found is None:
         return []
     tone = {"good": "good", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
-    note = " ".join([found.verdict.removeprefix(f"{found.level}: "), *(f"— {line}" for line in found.advice)])
+    note = found.verdict.removeprefix(f"{found.level}: ")
     return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
 
 

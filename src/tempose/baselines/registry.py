@@ -1,0 +1,33 @@
+"""All methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tempose.baselines.base import Estimate
+from tempose.baselines.chordal import chordal
+from tempose.baselines.eig import eig_se3, eig_se3_irls
+from tempose.baselines.godec import r_godec
+from tempose.baselines.govindu import govindu
+from tempose.baselines.irls import irls
+from tempose.baselines.ozyesil import ozyesil
+from tempose.baselines.pgd import pgd
+from tempose.baselines.solved import default, tg_mcmc
+from tempose.baselines.torsello import torsello
+from tempose.baselines.tree import tree
+
+METHODS: dict[str, tuple[Callable[..., Estimate], str]] = {
+    "tree": (tree, "measurements chained along a spanning tree"),
+    "chordal": (chordal, "chordal averaging of rotations, then positions by least squares"),
+    "govindu": (govindu, "averaging in the Lie algebra of SE(3) (Govindu 2004)"),
+    "torsello": (torsello, "diffusion of dual quaternions (Torsello et al. 2011)"),
+    "eig-se3": (eig_se3, "spectral synchronisation in SE(3) (Arrigoni et al. 2015)"),
+    "eig-se3-irls": (eig_se3_irls, "the same with Cauchy weights"),
+    "r-godec": (r_godec, "low-rank plus sparse rotations (Arrigoni et al. 2014), positions by least squares"),
+    "ozyesil": (ozyesil, "locations by least unsquared deviations (Özyeşil & Singer 2015) after robust rotations"),
+    "pgd": (pgd, "projected gradient descent on U"),
+    "irls": (irls, "L1 and reweighted rotation averaging (Chatterjee & Govindu 2013), positions by least squares"),
+    "tg-mcmc": (tg_mcmc, "the paper's sampler as an optimiser, from a random start, with the paper's constants"),
+    "tempose": (default, "the default: certified minimum of U"),
+}
+"""Function and one-line description of each method."""

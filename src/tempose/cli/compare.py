@@ -1,0 +1,38 @@
+"""``tempose compare``."""
+
+from __future__ import annotations
+
+import argparse
+
+from tempose.cli import console
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run synchronisation methods on a graph and print one table."""
+    from tempose.baselines import METHODS, compare
+    from tempose.io import read_poses
+    from tempose.solver import Progress
+
+    if arguments.list:
+        console.table(arguments, [(name, description) for name, (_, description) in METHODS.items()])
+        console.emit(arguments, {name: description for name, (_, description) in METHODS.items()})
+        return 0
+    if arguments.graph is None:
+        from tempose.errors import OptionError
+
+        raise OptionError("give a graph to compare the methods on, or --list to see them")
+    graph = console.read_graph(arguments)
+    truth = None if arguments.truth is None else read_poses(arguments.truth)
+    names = None if arguments.methods is None else [name.strip() for name in arguments.methods.split(",")]
+    console.notice(arguments, *graph.notices)
+    with console.progress_bar(arguments) as progress:
+        result = compare(
+            graph, truth, names, alignment=arguments.alignment,
+            on_method=lambda _, k, total: progress(Progress("comparing", k, total)),
+        )  # fmt: skip
+    console.say(arguments, result.table())
+    if arguments.output is not None:
+        written = result.save(arguments.output)
+        console.say(arguments, f"written to {', '.join(map(str, written))}")
+    console.emit(arguments, result.facts())
+    return 0

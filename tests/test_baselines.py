@@ -1,0 +1,519 @@
+"""Every method against something independent: exact graphs, dense solvers, brute force, planted structure."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from tempose import streams
+from tempose.baselines import METHODS, Estimate, NotApplicable, compare
+from tempose.baselines.base import Averaging, motion_weights, motions
+from tempose.baselines.chordal import chordal
+from tempose.baselines.eig import defect_matrix, eig_se3, eig_se3_irls
+from tempose.baselines.godec import decompose, r_godec
+from tempose.baselines.govindu import govindu
+from tempose.baselines.irls import irls, least_absolute
+from tempose.baselines.ozyesil import locations, ozyesil, parallel_rigid
+from tempose.baselines.pgd import pgd
+from tempose.baselines.solved import tg_mcmc
+from tempose.baselines.torsello import torsello
+from tempose.cli import main
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.graph import PoseGraph
+from tempose.inference.chain import Dynamics, GeodesicChain
+from tempose.inference.schemes import Scheme
+from tempose.metrics import pose_errors
+from tempose.optimum.starts import chordal_rotations
+from tempose.poses import Poses
+from tempose.posterior import Posterior
+from tempose.simulation import Simulated, simulate
+
+Method = Callable[..., Estimate]
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def exact(nodes: int = 20, completeness: float = 0.45, seed: int = 3) -> Simulated:
+    """A graph without noise, with weights that differ a hundredfold, and ten pairs measured twice, in reverse."""
+    made = simulate(nodes, completeness=completeness, sigma_rot_deg=0.0, sigma_trans=0.0, seed=seed)
+    g, r = made.graph, rng(1)
+    back = se3.inverse((g.j_from_i_wxyz[:10], g.j_from_i_t[:10]))
+    m = g.n_edges + 10
+    graph = replace(
+        g,
+        edge_i=np.concatenate([g.edge_i, g.edge_j[:10]]),
+        edge_j=np.concatenate([g.edge_j, g.edge_i[:10]]),
+        j_from_i_wxyz=np.concatenate([g.j_from_i_wxyz, back[0]]),
+        j_from_i_t=np.concatenate([g.j_from_i_t, back[1]]),
+        concentration=1000.0 * 10.0 ** r.uniform(-1, 1, m),
+        precision=500.0 * 10.0 ** r.uniform(-1, 1, m),
+    )
+    return Simulated(graph, made.truth)
+
+
+def rotation_only(graph: PoseGraph) -> PoseGraph:
+    return replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
+
+
+def disturbed(truth: Poses, angle: float = 0.2, shift: float = 0.2) -> Poses:
+    r = rng(5)
+    return Poses(
+        truth.ids,
+        quat.multiply(quat.exp(angle * r.standard_normal((len(truth), 3))), truth.wxyz),
+        truth.position + shift * r.standard_normal((len(truth), 3)),
+    )
+
+
+def corrupted(made: Simulated, share: float, seed: int = 0) -> Simulated:
+    """The paper's outliers: turned by 60° to 80° about random axes, shifted by [0, 1]."""
+    g, r = made.graph, rng(seed)
+    bad = r.permutation(g.n_edges)[: round(share * g.n_edges)]
+    axis = quat.random_uniform(r, len(bad))[:, 1:]
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    q, t = g.j_from_i_wxyz.copy(), g.j_from_i_t.copy()
+    q[bad] = quat.multiply(quat.exp(axis * np.radians(r.uniform(60, 80, (len(bad), 1)))), q[bad])
+    t[bad] += r.uniform(0, 1, (len(bad), 3))
+    return Simulated(replace(g, j_from_i_wxyz=q, j_from_i_t=t), made.truth)
+
+
+def worst(estimate: Estimate, truth: Poses) -> tuple[float, float]:
+    errors = pose_errors(estimate.poses, truth)
+    return float(np.radians(errors.max_rotation_deg)), errors.max_translation
+
+
+# ---------------------------------------------------------------------- without noise
+
+LIMITS = {"tg-mcmc": 0.1}  # 800 steps of the paper's constants from a random start; all others to rounding
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_exact_graphs_are_recovered(name: str) -> None:
+    made = exact()
+    estimate = METHODS[name][0](made.graph)
+    assert max(worst(estimate, made.truth)) < LIMITS.get(name, 1e-8)
+    assert estimate.status in ("closed form", "converged", "solved")
+    assert estimate.seconds > 0.0
+    assert estimate.poses.ids == made.graph.node_ids
+
+
+def test_the_papers_sampler_is_exact_given_enough_steps() -> None:
+    made = exact()
+    assert max(worst(tg_mcmc(made.graph, optimise_steps=20_000, tolerance=0.0), made.truth)) < 1e-8
+
+
+@pytest.mark.parametrize("method", [govindu, torsello, irls, pgd])
+def test_iterations_find_the_exact_poses_from_a_wrong_start(method: Method) -> None:
+    made = exact()
+    graph = replace(made.graph, concentration=np.asarray(1000.0), precision=np.asarray(500.0))
+    estimate = method(graph, start=disturbed(made.truth), iterations=5000)
+    assert estimate.status == "converged"
+    assert estimate.iterations > 2
+    assert max(worst(estimate, made.truth)) < 1e-8
+
+
+@pytest.mark.parametrize(
+    "name", ["tree", "chordal", "govindu", "torsello", "eig-se3", "eig-se3-irls", "pgd", "irls", "tempose"]
+)
+def test_exact_sparse_graphs_are_recovered(name: str) -> None:
+    made = simulate(60, shape="sphere", completeness=0.3, sigma_rot_deg=0.0, sigma_trans=0.0, seed=2)
+    assert max(worst(METHODS[name][0](made.graph), made.truth)) < 1e-8
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("ozyesil", "tg-mcmc")])
+def test_rotations_alone_are_recovered(name: str) -> None:
+    made = exact()
+    assert worst(METHODS[name][0](rotation_only(made.graph)), made.truth)[0] < 1e-8
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("tree", "tg-mcmc")])
+def test_an_edge_without_weight_has_no_say(name: str) -> None:
+    made = exact()
+    g = made.graph
+    edges = np.arange(g.n_edges)
+    wrong = edges == int(np.flatnonzero(np.isin(np.arange(g.n_edges), g.bridges, invert=True))[20])
+    graph = replace(
+        g,
+        j_from_i_wxyz=np.where(wrong[:, None], quat.multiply(quat.exp([1.0, 0.5, -0.3]), g.j_from_i_wxyz), g.j_from_i_wxyz),
+        j_from_i_t=np.where(wrong[:, None], g.j_from_i_t + 1.0, g.j_from_i_t),
+        concentration=np.where(wrong, 1e-8, 1000.0),
+        precision=np.where(wrong, 1e-8, 1000.0),
+    )  # fmt: skip
+    light = max(worst(METHODS[name][0](graph), made.truth))
+    heavy = max(
+        worst(METHODS[name][0](replace(graph, concentration=np.asarray(1e3), precision=np.asarray(1e3))), made.truth)
+    )
+    assert light < 1e-4
+    # those that throw outliers away by themselves do so whatever the weight
+    assert heavy > 1e-2 or name in ("eig-se3-irls", "r-godec", "irls", "ozyesil")
+
+
+# ---------------------------------------------------------------------- with noise
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_method_is_near_the_optimum(seed: int) -> None:
+    made = simulate(30, completeness=0.5, seed=seed)
+    rows = {row.method: row for row in compare(made.graph, made.truth).rows}
+    best = rows["tempose"]
+    assert best.mean_rotation_deg is not None and best.mean_translation is not None and best.potential is not None
+    for name, row in rows.items():
+        assert row.mean_rotation_deg is not None and row.mean_translation is not None and row.potential is not None
+        factor = {"tree": 15.0, "ozyesil": 4.0}.get(name, 2.5)  # the first ignores most edges, the second their lengths
+        assert row.mean_rotation_deg < factor * best.mean_rotation_deg, name
+        assert row.mean_translation < factor * best.mean_translation, name
+        assert row.potential >= best.potential * (1.0 - 1e-9), name
+        assert row.potential < (30.0 if name == "tree" else 2.0) * best.potential, name
+
+
+def test_reweighting_survives_outliers_that_break_least_squares() -> None:
+    made = corrupted(simulate(30, completeness=0.6, seed=2, sigma_rot_deg=1.0, sigma_trans=0.02), 0.2)
+    for method in (chordal, govindu, torsello, eig_se3):
+        assert pose_errors(method(made.graph).poses, made.truth).mean_rotation_deg > 3.0
+    for method in (irls, eig_se3_irls, r_godec, ozyesil):
+        assert pose_errors(method(made.graph).poses, made.truth).mean_rotation_deg < 1.0
+    for method in (eig_se3_irls, ozyesil):
+        assert pose_errors(method(made.graph).poses, made.truth).mean_translation < 0.04
+    assert "54 of 270" in r_godec(made.graph).message
+
+
+# ---------------------------------------------------------------------- one by one
+
+
+def chordal_cost(graph: PoseGraph, wxyz: np.ndarray) -> float:
+    R, Q = quat.to_matrix(wxyz), quat.to_matrix(graph.j_from_i_wxyz)
+    return float(np.sum(graph.mean_concentration[:, None, None] * (R[graph.edge_i] - R[graph.edge_j] @ Q) ** 2))
+
+
+def tiny(seed: int = 0) -> PoseGraph:
+    """Four nodes, all pairs, rotations only, with noise of 20°."""
+    made = simulate(4, completeness=1.0, sigma_rot_deg=20.0, sigma_trans=0.1, seed=seed)
+    weights = 10.0 ** rng(seed).uniform(-0.5, 0.5, made.graph.n_edges)
+    return replace(rotation_only(made.graph), concentration=weights)
+
+
+def brute_force(graph: PoseGraph, cost: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+    """Rotations that minimise ``Σ w cost(residual quaternion)``, first node held, by a general minimiser."""
+
+    def place(x: np.ndarray) -> np.ndarray:
+        turn = np.concatenate([np.zeros((1, 3)), x.reshape(-1, 3)])
+        return quat.multiply(quat.exp(turn), start)
+
+    def total(x: np.ndarray) -> float:
+        q = place(x)
+        left = quat.multiply(quat.multiply(q[graph.edge_j], graph.j_from_i_wxyz), quat.conjugate(q[graph.edge_i]))
+        return float(np.sum(graph.concentration * cost(left)))
+
+    found = optimize.minimize(total, np.zeros(3 * (graph.n_nodes - 1)), method="BFGS", options={"gtol": 1e-10})
+    return place(found.x)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_govindu_minimises_squared_angles(seed: int) -> None:
+    graph = tiny(seed)
+    found = govindu(graph).poses.wxyz
+    expected = brute_force(graph, lambda q: quat.angle(q) ** 2, found)
+    assert np.max(quat.angle_between(found, expected)) < 1e-5
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_torsello_minimises_squared_quaternion_differences(seed: int) -> None:
+    graph = tiny(seed)
+    found = torsello(graph).poses.wxyz
+    expected = brute_force(graph, lambda q: 2.0 - 2.0 * np.abs(q[:, 0]), found)
+    assert np.max(quat.angle_between(found, expected)) < 1e-5
+
+
+def test_govindu_splits_the_error_of_a_loop_by_the_variances() -> None:
+    """A loop of screws about one axis: angle and height are shared out as in a resistor network, 1/w each."""
+    angle, height = np.array([0.5, 0.7, -0.9]), np.array([1.0, -0.4, 0.2])
+    zero = np.zeros(3)
+    weight_rot, weight_t = np.array([1.0, 2.0, 4.0]), np.array([3.0, 1.0, 1.0])
+    graph = PoseGraph.from_edges(
+        [(0, 1), (1, 2), (2, 0)], quat.exp(np.stack([zero, zero, angle], axis=1)), np.stack([zero, zero, height], axis=1),
+        concentration=weight_rot, precision=weight_t,
+    )  # fmt: skip
+    poses = govindu(graph).poses
+    q, t = poses.node_from_world
+    i, j = graph.edge_i, graph.edge_j
+    fitted = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+    off = quat.log(quat.multiply(graph.j_from_i_wxyz, quat.conjugate(fitted[0])))[:, 2]
+    np.testing.assert_allclose(off, angle.sum() / weight_rot / np.sum(1.0 / weight_rot), atol=1e-9)
+    np.testing.assert_allclose(height - fitted[1][:, 2], height.sum() / weight_t / np.sum(1.0 / weight_t), atol=1e-9)
+
+
+def test_torsello_is_carried_along_by_a_motion_of_the_world() -> None:
+    made = simulate(10, completeness=0.8, sigma_rot_deg=10.0, sigma_trans=0.2, seed=4)
+    a = torsello(made.graph, start=disturbed(made.truth)).poses
+    far = replace(made.truth, position=made.truth.position + 1000.0)
+    b = torsello(made.graph, start=disturbed(far)).poses
+    np.testing.assert_allclose(a.position, b.position, atol=1e-7)
+
+
+@pytest.mark.parametrize("variant", ["top", "null"])
+def test_eig_against_dense_solvers(variant: str) -> None:
+    made = simulate(15, completeness=0.6, sigma_rot_deg=8.0, sigma_trans=0.2, seed=7)
+    graph = replace(made.graph, concentration=10.0 ** rng(0).uniform(1, 3, made.graph.n_edges))
+    wxyz, t = motions(graph)
+    length = np.sqrt(np.mean(np.sum(t * t, axis=1)))
+    defect = defect_matrix(graph, (wxyz, t / length), motion_weights(graph)).toarray()
+    if variant == "top":
+        values, vectors = np.linalg.eig(np.eye(60) - defect)
+        order = np.argsort(-values.real)[:4]
+        basis = np.linalg.qr(np.real(vectors[:, order]))[0]
+    else:
+        basis = np.linalg.svd(defect)[2][-4:].T
+    blocks = basis.reshape(15, 4, 4)
+    axes = np.linalg.svd(blocks[:, 3])[2][1:].T
+    R = blocks[:, :3] @ axes
+    if variant == "top":  # eigenvectors of D⁻¹Z are at right angles in the metric D
+        w = motion_weights(graph)
+        degree = np.bincount(graph.edge_i, w, 15) + np.bincount(graph.edge_j, w, 15)
+        R = R @ np.linalg.inv(np.linalg.cholesky(np.einsum("n,nab,nac->bc", degree, R, R))).T
+    U, _, Vt = np.linalg.svd(R * np.sign(np.sum(np.linalg.det(R))))
+    nearest = (U * np.linalg.det(U @ Vt)[:, None, None] ** np.array([0, 0, 1])) @ Vt
+    found = quat.to_matrix(quat.conjugate(eig_se3(graph, variant=variant).poses.wxyz))
+    between = np.swapaxes(found, 1, 2) @ nearest  # the same world, turned
+    np.testing.assert_allclose(between, np.broadcast_to(between[0], (15, 3, 3)), atol=1e-9)
+    # translations: node_from_world up to the choice of the origin
+    x = blocks[:, :3] @ np.linalg.lstsq(blocks[:, 3], np.ones(15), rcond=None)[0] * length
+    estimated = eig_se3(graph, variant=variant).poses.node_from_world[1]
+    span = np.concatenate([R, found], axis=2).reshape(45, 6)
+    left = (estimated - x).reshape(45)
+    left -= span @ np.linalg.lstsq(span, left, rcond=None)[0]
+    assert np.abs(left).max() < 1e-8
+    with pytest.raises(OptionError, match="variant"):
+        eig_se3(graph, variant="middle")
+
+
+def test_the_decomposition_finds_planted_parts() -> None:
+    r, n, p = rng(2), 40, 400
+    R = quat.to_matrix(quat.random_uniform(r, n))
+    low, high = np.triu_indices(n, 1)
+    chosen = np.sort(r.permutation(len(low))[:p])
+    a, b = low[chosen], high[chosen]
+    blocks = R[a] @ np.swapaxes(R[b], 1, 2)
+    outlier = r.random(p) < 0.15
+    blocks[outlier] = quat.to_matrix(quat.random_uniform(r, int(outlier.sum())))
+    found = decompose(n, a, b, blocks, np.ones(p), threshold=1e-3, iterations=20_000, tolerance=1e-9)
+    assert found.converged
+    low_rank = found.factor @ found.factor.T
+    planted = R.reshape(3 * n, 3) @ R.reshape(3 * n, 3).T
+    assert np.abs(low_rank - planted).max() < 2e-3  # soft thresholds bias by about the threshold
+    np.testing.assert_array_equal(np.linalg.norm(found.sparse, axis=(1, 2)) > 0.02, outlier)
+
+
+def test_the_decomposition_without_outliers_is_exact() -> None:
+    r, n = rng(3), 20
+    R = quat.to_matrix(quat.random_uniform(r, n))
+    a, b = np.triu_indices(n, 1)
+    keep = r.random(len(a)) < 0.4
+    a, b = a[keep], b[keep]
+    found = decompose(n, a, b, R[a] @ np.swapaxes(R[b], 1, 2), r.uniform(0.2, 1, len(a)), 0.05, 5000, 1e-12)
+    planted = R.reshape(3 * n, 3) @ R.reshape(3 * n, 3).T
+    np.testing.assert_allclose(found.factor @ found.factor.T, planted, atol=1e-8)
+    assert not np.any(found.sparse)
+
+
+def test_least_absolute_deviations_against_linear_programming() -> None:
+    made = simulate(8, completeness=0.7, seed=1)
+    graph = made.graph
+    m, n = graph.n_edges, graph.n_nodes
+    b, w = rng(0).standard_t(2, (m, 1)), rng(1).uniform(0.5, 2.0, m)
+    x = least_absolute(Averaging(graph, np.ones(m)), b, w, iterations=5000)
+    value = np.sum(w * np.abs(x[graph.edge_i, 0] - x[graph.edge_j, 0] - b[:, 0]))
+    B = np.zeros((m, n))
+    B[np.arange(m), graph.edge_i], B[np.arange(m), graph.edge_j] = 1.0, -1.0
+    A = np.block([[B, -np.eye(m)], [-B, -np.eye(m)]])
+    bounds = [(None, None)] * n + [(0, None)] * m
+    best = optimize.linprog(np.concatenate([np.zeros(n), w]), A, np.concatenate([b[:, 0], -b[:, 0]]), bounds=bounds).fun
+    assert value == pytest.approx(best, rel=2e-3)
+    assert value >= best - 1e-9
+
+
+def test_locations_against_a_general_solver() -> None:
+    made = simulate(6, completeness=1.0, sigma_rot_deg=5.0, sigma_trans=0.2, seed=3)
+    graph = made.graph
+    i, j, n, m = graph.edge_i, graph.edge_j, graph.n_nodes, graph.n_edges
+    wxyz = made.truth.wxyz
+    gamma = quat.rotate(wxyz[j], graph.j_from_i_t / np.linalg.norm(graph.j_from_i_t, axis=1, keepdims=True))
+    w = rng(0).uniform(0.5, 2.0, m)
+
+    def value(position: np.ndarray) -> float:
+        span = position[i] - position[j]
+        d = np.maximum(1.0, np.sum(gamma * span, axis=1))
+        return float(np.sum(w * np.linalg.norm(span - d[:, None] * gamma, axis=1)))
+
+    found, converged, _ = locations(graph, gamma, w)
+    assert converged
+
+    def smooth(x: np.ndarray) -> tuple[float, np.ndarray]:
+        p, d = x[: 3 * n].reshape(n, 3), x[3 * n :]
+        e = p[i] - p[j] - d[:, None] * gamma
+        size = np.sqrt(np.sum(e * e, axis=1) + 1e-10)
+        pull, slope = (w / size)[:, None] * e, np.zeros((n, 3))
+        np.add.at(slope, i, pull)
+        np.add.at(slope, j, -pull)
+        return float(np.sum(w * size)), np.concatenate([slope.ravel(), -np.sum(pull * gamma, axis=1)])
+
+    start = np.concatenate([3.0 * made.truth.position.ravel(), np.full(m, 2.0)])
+    general = optimize.minimize(
+        smooth, start, jac=True, method="L-BFGS-B", bounds=[(None, None)] * (3 * n) + [(1.0, None)] * m,
+        options={"maxiter": 1500, "maxfun": 10**6},
+    )  # fmt: skip
+    assert value(found) <= general.fun * (1.0 + 1e-6)
+    assert value(found) == pytest.approx(general.fun, rel=2e-3)
+
+
+def test_parallel_rigidity() -> None:
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    for edges, rigid in [
+        (ring, True),  # four edges in space close in one way only
+        ([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], False),  # five do not
+        ([*ring, (0, 2)], True),  # two triangles on one side
+        ([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)], False),  # two triangles at one corner scale apart
+        ([(0, 1), (1, 2), (2, 0)], True),
+    ]:
+        graph = PoseGraph.from_edges(
+            edges, np.tile(quat.IDENTITY, (len(edges), 1)), np.ones((len(edges), 3)), concentration=1.0
+        )
+        assert parallel_rigid(graph) is rigid
+
+
+@pytest.mark.parametrize(("start", "near"), [("tree", 1e-5), ("random", 1e-2)])
+def test_gradient_descent_falls_to_the_optimum(start: str, near: float) -> None:
+    made = simulate(20, completeness=0.8, seed=5)
+    values: list[float] = []
+    estimate = pgd(made.graph, start=start, seed=1, hook=lambda watch: values.append(watch.potential))
+    assert np.all(np.diff(values) <= 1e-12 * np.array(values[:-1]))
+    best = METHODS["tempose"][0](made.graph)
+    assert values[-1] == pytest.approx(Posterior(made.graph).potential(best.poses), rel=near)
+    assert len(values) == estimate.iterations
+
+
+def test_gradient_descent_steps_like_the_sampler_at_infinite_beta() -> None:
+    made = simulate(10, completeness=0.6, seed=5)
+    start = disturbed(made.truth)
+    h = 1e-5
+    chain = GeodesicChain(Posterior(made.graph), start, streams.key(0, "optimise"))
+    chain.run(Dynamics(Scheme("boa", "paper"), h, 1e9, np.inf, "paper"), 1)
+    moved = pgd(made.graph, step=h, iterations=1, start=start).poses
+    turn = quat.log(quat.multiply(chain.poses.wxyz, quat.conjugate(start.wxyz)))
+    assert np.abs(turn).max() > 1e-9
+    np.testing.assert_allclose(
+        quat.log(quat.multiply(moved.wxyz, quat.conjugate(start.wxyz))), turn, atol=1e-4 * np.abs(turn).max()
+    )
+    step = chain.poses.position - start.position
+    np.testing.assert_allclose(moved.position - start.position, step, atol=1e-4 * np.abs(step).max())
+
+
+def test_chordal_against_gtsam() -> None:
+    gtsam = pytest.importorskip("gtsam")
+    made = simulate(12, completeness=0.6, sigma_rot_deg=10.0, seed=1)
+    # GTSAM ties the first node to the identity by two measurements in a row: to an extra node, and on to the identity
+    g = made.graph
+    graph = replace(
+        g,
+        node_ids=(*g.node_ids, 12),
+        edge_i=np.append(g.edge_i, 0),
+        edge_j=np.append(g.edge_j, 12),
+        j_from_i_wxyz=np.concatenate([g.j_from_i_wxyz, [quat.IDENTITY]]),
+        j_from_i_t=np.concatenate([g.j_from_i_t, np.zeros((1, 3))]),
+        concentration=np.append(np.full(g.n_edges, 50.0), 25.0),
+        precision=np.asarray(1.0),
+        fixed=(12,),
+    )
+    factors = gtsam.NonlinearFactorGraph()
+    noise = gtsam.noiseModel.Isotropic.Sigma(6, 1.0)
+    for i, j, q, t in zip(g.edge_i, g.edge_j, g.j_from_i_wxyz, g.j_from_i_t, strict=True):
+        factors.add(gtsam.BetweenFactorPose3(int(j), int(i), gtsam.Pose3(gtsam.Rot3.Quaternion(*q), t), noise))
+    factors.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), noise))
+    theirs = gtsam.InitializePose3.computeOrientationsChordal(gtsam.InitializePose3.buildPose3graph(factors))
+    R = quat.to_matrix(chordal_rotations(graph))[:12]
+    expected = np.array([theirs.atRot3(k).matrix() for k in range(12)])
+    np.testing.assert_allclose(R, expected, atol=1e-6)
+
+
+# ---------------------------------------------------------------------- refusals and the table
+
+
+def parts(graph: PoseGraph) -> PoseGraph:
+    """The same graph without the edges between its first five nodes and the others."""
+    return graph.with_edges((graph.edge_i < 5) == (graph.edge_j < 5))
+
+
+def test_refusals_say_why() -> None:
+    graph = exact().graph
+    mixed = replace(graph, j_from_i_t=np.where(np.arange(graph.n_edges)[:, None] == 3, np.nan, graph.j_from_i_t))
+    for method in (govindu, torsello, eig_se3, eig_se3_irls):
+        with pytest.raises(NotApplicable, match="on every edge, or on none; 1 of"):
+            method(mixed)
+    with pytest.raises(NotApplicable, match="direction"):
+        ozyesil(mixed)
+    for name in ("govindu", "torsello", "eig-se3", "eig-se3-irls", "r-godec", "ozyesil", "irls"):
+        with pytest.raises(NotApplicable, match="connected"):
+            METHODS[name][0](parts(graph))
+    for name in ("tree", "chordal", "pgd", "tempose"):
+        METHODS[name][0](parts(graph))
+    chain = simulate(60, shape="sphere", completeness=0.01, seed=0).graph
+    with pytest.raises(NotApplicable, match="of all pairs"):
+        r_godec(chain)
+    with pytest.raises(NotApplicable, match="parallel rigid"):
+        ozyesil(chain)
+    with pytest.raises(NotApplicable, match="no edges"):
+        chordal(graph.with_edges(np.zeros(graph.n_edges, bool)))
+
+
+def test_the_table_has_every_method_and_why_one_is_missing(tmp_path: Path) -> None:
+    made = simulate(10, completeness=0.8, seed=1)
+    graph = rotation_only(made.graph)
+    result = compare(graph, made.truth)
+    assert [row.method for row in result.rows] == list(METHODS)
+    rows = {row.method: row for row in result.rows}
+    assert rows["ozyesil"].status == "left out" and "direction" in rows["ozyesil"].message
+    assert rows["ozyesil"].potential is None
+    assert rows["chordal"].mean_translation is None  # nothing is known about positions
+    assert rows["chordal"].mean_rotation_deg == pytest.approx(
+        pose_errors(chordal(graph).poses, made.truth).mean_rotation_deg
+    )
+    written = result.save(tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert [row["method"] for row in facts["rows"]] == list(METHODS)
+    with open(tmp_path / "out" / "table.csv") as handle:
+        assert [row["method"] for row in csv.DictReader(handle)] == list(METHODS)
+    pytest.importorskip("matplotlib")
+    assert (tmp_path / "out" / "compare.png") in written
+    assert (tmp_path / "out" / "compare.png").stat().st_size > 1000
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "g.g2o"
+    assert main(["simulate", "--nodes", "10", "--seed", "1", "-o", str(path), "--quiet"]) == 0
+    truth = str(path.with_name("g.truth.g2o"))
+
+    def facts(*more: str) -> dict[str, Any]:
+        assert main(["compare", str(path), "--methods", "chordal,tempose", "--json", *more]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    assert facts()["rows"][0]["mean_rotation_deg"] is None
+    row = facts("--truth", truth)["rows"][1]
+    assert row["method"] == "tempose" and 0.0 < row["mean_rotation_deg"] < 5.0
+    assert main(["compare", str(path), "--methods", "tree,chordal", "--truth", truth, "-o", str(tmp_path / "c")]) == 0
+    out = capsys.readouterr().out
+    assert "MRE" in out and "chordal" in out and "table.json" in out
+    assert main(["compare", "--list"]) == 0
+    assert "eig-se3" in capsys.readouterr().out
+    assert main(["compare", str(path), "--methods", "magic"]) == 2
+    assert "unknown method 'magic'" in capsys.readouterr().err
+    assert main(["compare"]) == 2
