@@ -13,7 +13,7 @@ ROOT = Path(tempose.__file__).parent
 
 # From the bottom up; a module may import from its own layer and from those below it.
 LAYERS = [
-    ["errors", "streams"],
+    ["errors", "files", "streams"],
     ["geometry"],
     ["kernels", "sparse"],
     ["bingham", "poses"],

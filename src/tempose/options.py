@@ -80,7 +80,7 @@ class SolveOptions:
     anneal: tuple[tuple[float, int], ...] = ()
     tolerance: float = 1e-9
     beta: float = 1.0
-    draws: int = 400
+    draws: int = 1000
     chains: int = 4
     sampler: str = "auto"
     thin: int | None = None

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from tempose.bingham import Bingham
 from tempose.errors import DrawsError, OptionError
+from tempose.files import write_atomically
 from tempose.gauge import FRAME, ORDER, Gauge, find_id
 from tempose.graph import PoseGraph
 from tempose.inference.diagnostics import Diagnostics, diagnose, diagnostics_lines
-from tempose.inference.draws import Draws, read_draws, write_atomically
+from tempose.inference.draws import Draws, read_draws
 from tempose.inference.predictive import EdgeChecks, check_edges
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.metrics import graph_consistency

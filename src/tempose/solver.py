@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from tempose import options as opts
 from tempose import streams
 from tempose.errors import GraphError
+from tempose.files import write_atomically
 from tempose.gauge import Gauge
 from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Choice, Problem, choose
-from tempose.inference.draws import Draws, recorded_sampler, write_atomically
+from tempose.inference.draws import Draws, recorded_sampler
 from tempose.inference.optimise import Descent, Hook, optimise
 from tempose.inference.sampling import SamplingPlan, sample
 from tempose.inference.schemes import Scheme

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tempose import streams
@@ -18,9 +16,6 @@ from tempose.optimum.curvature import Curvature
 from tempose.optimum.starts import start_poses
 from tempose.poses import Poses
 from tempose.posterior import Posterior
-
-if TYPE_CHECKING:
-    from tempose.kernels.potential import Workspace
 
 
 @baseline(connected=False)
@@ -78,7 +73,7 @@ def pgd(
     return Estimate(poses, status, done, message=f"step h = {h:.3g}")
 
 
-def _gradient(posterior: Posterior, q: Array, t: Array, work: Workspace) -> tuple[float, Array, Array]:
+def _gradient(posterior: Posterior, q: Array, t: Array, work: Array) -> tuple[float, Array, Array]:
     """U and its gradients by q (n, 4), tangential, and by t (n, 3), for node_from_world poses."""
     a, p = se3.inverse((q, t))
     value, slope = posterior.gradient_at(a, p, work)

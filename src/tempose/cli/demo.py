@@ -18,4 +18,4 @@ def run(arguments: argparse.Namespace) -> int:
         console.say(
             arguments, "A robot circled a sphere and measured its own motion with 5° and 0.05 units of noise per step:"
         )
-        return solve_and_write(arguments, read_graph(path), truth, {"seed": arguments.seed})
+        return solve_and_write(arguments, read_graph(path), truth, {"seed": arguments.seed, "draws": 2000})

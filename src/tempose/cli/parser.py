@@ -186,7 +186,9 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         "--anneal", type=_phases, metavar="B:N,...", help="phases of N steps at rising beta B before that"
     )
     group = parser.add_argument_group("sampling")
-    group.add_argument("--draws", type=int, help="draws to keep, all chains together (default 400; paper: 40; 0: none)")
+    group.add_argument(
+        "--draws", type=int, help="draws to keep, all chains together (default 1000; paper: 40; 0: none)"
+    )
     group.add_argument("--chains", type=int, help="independent chains (default 4; paper: 1)")
     group.add_argument(
         "--beta", type=float, help="inverse temperature of the draws (default 1, the posterior; paper: 1000)"

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.errors import DrawsError
+from tempose.files import write_atomically
 from tempose.inference.sampler import Draw
 from tempose.poses import NodeId
 
@@ -39,16 +40,6 @@ _BYTES = 8
 def _numbers_per_draw(n_nodes: int) -> dict[str, int]:
     """Files of a chain and how many numbers each holds per draw."""
     return {".f64": 7 * n_nodes, ".energy.f64": 1, ".cost.f64": 2}
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader, or a crash, sees the old or the new content and nothing between."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(temporary, path)
 
 
 class DrawWriter:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.errors import GraphError, ParseError, TemposeError
+from tempose.errors import GraphError, ParseError
+from tempose.files import reason, shown, write_atomically
 from tempose.geometry import quaternion as quat
 from tempose.poses import NodeId
 
@@ -35,13 +34,13 @@ def read_text(path: PathLike) -> str:
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ParseError(_shown(path), None, "there is no such file") from None
+        raise ParseError(shown(path), None, "there is no such file") from None
     except IsADirectoryError:
-        raise ParseError(_shown(path), None, "is a directory; give a file") from None
+        raise ParseError(shown(path), None, "is a directory; give a file") from None
     except PermissionError:
-        raise ParseError(_shown(path), None, "may not be read (permission denied)") from None
+        raise ParseError(shown(path), None, "may not be read (permission denied)") from None
     except (OSError, ValueError) as error:
-        raise ParseError(_shown(path), None, f"cannot be read: {_reason(error)}") from None
+        raise ParseError(shown(path), None, f"cannot be read: {reason(error)}") from None
     if data[:2] == b"\x1f\x8b":
         raise ParseError(path, None, "is gzip-compressed; unpack it first")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -55,35 +54,11 @@ def read_text(path: PathLike) -> str:
 
 def write_text(path: PathLike, text: str) -> None:
     """Write a whole file or nothing: a temporary file next to it, then one rename."""
-    target = Path(os.path.realpath(path))
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
         raise GraphError("a node id contains characters that UTF-8 cannot hold; rename the node") from None
-    try:
-        if target.exists() and not target.is_file() and not target.is_dir():  # /dev/stdout, a pipe
-            target.write_bytes(data)
-            return
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except (OSError, ValueError) as error:
-        raise TemposeError(f"{_shown(path)}: cannot be written: {_reason(error)}") from None
-
-
-def _shown(path: PathLike) -> str:
-    return os.fspath(path).replace("\0", "\\0")
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    write_atomically(path, data)
 
 
 def content_lines(text: str) -> list[tuple[int, str]]:
