@@ -24,6 +24,7 @@ from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
+from tempose.optimum.starts import pattern
 from tempose.poses import Poses
 
 VARIANTS = {
@@ -33,7 +34,7 @@ VARIANTS = {
 
 _GUARD = 4  # vectors carried along with those wanted, so that the iteration converges quickly
 _SHIFT = 1e-9
-_MOST_ENTRIES = 50_000_000  # of the matrix to factor
+_MOST_ENTRIES = 50_000_000  # of the squared matrix
 
 
 @baseline(connected=True)
@@ -59,7 +60,7 @@ def eig_se3(graph: PoseGraph, *, variant: str = "top") -> Estimate:
 
 
 @baseline(connected=True)
-def eig_se3_irls(graph: PoseGraph, *, variant: str = "top", iterations: int = 50, tolerance: float = 1e-6) -> Estimate:
+def eig_se3_irls(graph: PoseGraph, *, variant: str = "top", iterations: int = 50, tolerance: float = 1e-4) -> Estimate:
     """EIG-SE(3), reweighted: edges that disagree with the others lose their weight.
 
     Cauchy weights ``1/(1 + (r/c)²)`` with r the Frobenius norm of the difference of measured and fitted motion
@@ -123,7 +124,9 @@ def _from_top(graph: PoseGraph, weights: Array) -> Poses:
     target, source = np.concatenate([graph.edge_j, graph.edge_i]), np.concatenate([graph.edge_i, graph.edge_j])
     R = quat.to_matrix(np.concatenate([wxyz, back[0]])) * (w / (root[target] * root[source]))[:, None, None]
     defect = sparse.csc_array(sparse.eye_array(3 * n) - block_matrix(n, target, source, R))
-    V, solve = smallest_eigenvectors(defect, 3)
+    unit = np.broadcast_to((1.0 + _SHIFT) * np.eye(3), (n, 3, 3))
+    solve = pattern(graph, 3).factor(unit, -R[graph.n_edges :]).solve
+    V = smallest_eigenvectors(defect, solve, 3)
     pull = w[:, None] * np.concatenate([t, back[1]])
     f = np.stack([np.bincount(target, column, n) for column in pull.T], axis=1) / root[:, None]
 
@@ -144,7 +147,11 @@ def _from_null(graph: PoseGraph, weights: Array) -> Poses:
     wxyz, t = motions(graph)
     length = typical_length(t)
     defect = defect_matrix(graph, (wxyz, t / length), weights)
-    vectors, _ = smallest_eigenvectors(sparse.csc_array(defect.T @ defect), 4)
+    square = sparse.csc_array(defect.T @ defect)
+    if square.nnz > _MOST_ENTRIES:
+        raise NotApplicable(f"too large: its squared matrix has {square.nnz} entries; use variant top")
+    factor = splu(sparse.csc_array(square + _SHIFT * sparse.eye_array(square.shape[0])), permc_spec="MMD_AT_PLUS_A")
+    vectors = smallest_eigenvectors(square, factor.solve, 4)
     blocks = vectors.reshape(graph.n_nodes, 4, 4)
     last = blocks[:, 3, :]
     origin = np.linalg.lstsq(last, np.ones(graph.n_nodes), rcond=None)[0]
@@ -177,22 +184,23 @@ def block_matrix(n: int, row: NDArray[np.int64], column: NDArray[np.int64], bloc
     return sparse.csr_array((blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(k * n, k * n))
 
 
-def smallest_eigenvectors(matrix: sparse.csc_array, k: int) -> tuple[Array, Callable[[Array], Array]]:
-    """Eigenvectors (size, k) of the k smallest eigenvalues of a positive semi-definite matrix of norm about 1.
+def smallest_eigenvectors(matrix: sparse.csc_array, inverse: Callable[[Array], Array], k: int) -> Array:
+    """Eigenvectors (size, k) of the k smallest eigenvalues of a positive semi-definite matrix.
 
-    By block inverse iteration, which, unlike a Lanczos iteration, finds equal eigenvalues at once. Returned with the
-    inverse of the (slightly shifted) matrix.
+    By block inverse iteration, which, unlike a Lanczos iteration, finds equal eigenvalues at once.
+
+    Parameters
+    ----------
+    inverse
+        Applies the inverse of the matrix, or of one with the same eigenvectors that is slightly shifted.
     """
     size = matrix.shape[0]
-    if matrix.nnz > _MOST_ENTRIES:
-        raise NotApplicable(f"too large: its matrix has {matrix.nnz} entries")
-    factor = splu(sparse.csc_array(matrix + _SHIFT * sparse.eye_array(size)), permc_spec="MMD_AT_PLUS_A")
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(k + _GUARD, size))))[0]
     for _ in range(100):
         before = V[:, :k]
-        V = np.linalg.qr(factor.solve(V))[0]
+        V = np.linalg.qr(inverse(V))[0]
         V = V @ np.linalg.eigh(V.T @ (matrix @ V))[1]
         drift = V[:, :k] - before @ (before.T @ V[:, :k])
         if float(np.linalg.norm(drift)) < 1e-10:
             break
-    return V[:, :k], factor.solve
+    return np.asarray(V[:, :k])

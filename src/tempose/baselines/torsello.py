@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tempose.baselines.base import (
@@ -19,6 +20,9 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
 from tempose.poses import Poses
+
+Index = NDArray[np.int64]
+_ROUNDS = 20  # of diffusion between two looks at the signs
 
 
 @baseline(connected=True)
@@ -45,7 +49,6 @@ def torsello(
     i, j, n, m = graph.edge_i, graph.edge_j, graph.n_nodes, graph.n_edges
     weight = np.tile(motion_weights(graph), 2)
     target, source = np.concatenate([i, j]), np.concatenate([j, i])
-    gather = sparse.csr_array((weight, (target, np.arange(2 * m))), shape=(n, 2 * m))
     degree = np.bincount(target, weight, n)[:, None]
     back = se3.inverse(measured)
     step = to_dual((np.concatenate([measured[0], back[0]]), np.concatenate([measured[1], back[1]])))
@@ -53,17 +56,22 @@ def torsello(
     first = start_on_tree(graph) if start is None else start
     x = to_dual((first.wxyz, first.position))
     length = typical_length(measured[1])
+    signs = np.zeros(2 * m)
     status, done = "iteration limit", 0
-    while done < iterations:
-        done += 1
-        predicted = multiply(x[source], step)
-        same_sign = np.where(np.sum(predicted[:, :4] * x[target, :4], axis=1, keepdims=True) < 0.0, -1.0, 1.0)
-        blend = unit(degree * x + gather @ (same_sign * predicted))
-        change = np.abs(blend - x)
-        x = blend
-        if max(float(change[:, :4].max()), float(change[:, 4:].max()) / length) < 0.5 * tolerance:
-            status = "converged"
-            break
+    while done < iterations and status != "converged":
+        new_signs = np.where(np.sum(quat.multiply(x[source, :4], step[:, :4]) * x[target, :4], axis=1) < 0.0, -1.0, 1.0)
+        steady = bool(np.all(new_signs == signs))
+        if not steady:  # q and −q are one rotation: take the one on the side of the pose it predicts
+            signs = new_signs
+            predict = prediction_matrix(n, target, source, step * (signs * weight)[:, None])
+        for _ in range(_ROUNDS):
+            blend = unit(degree * x + (predict @ x.ravel()).reshape(n, 8))
+            change = np.abs(blend - x)
+            x = blend
+            done += 1
+            if max(float(change[:, :4].max()), float(change[:, 4:].max()) / length) < 0.5 * tolerance:
+                status = "converged" if steady else status
+                break
     return Estimate(anchored(graph, *to_motion(x)), status, done)
 
 
@@ -82,10 +90,17 @@ def to_motion(x: Array) -> tuple[Array, Array]:
     return x[:, :4], 2.0 * quat.multiply(x[:, 4:], quat.conjugate(x[:, :4]))[:, 1:]
 
 
-def multiply(a: Array, b: Array) -> Array:
-    """Product of dual quaternions, ``ε² = 0``."""
-    dual = quat.multiply(a[:, :4], b[:, 4:]) + quat.multiply(a[:, 4:], b[:, :4])
-    return np.concatenate([quat.multiply(a[:, :4], b[:, :4]), dual], axis=1)
+def prediction_matrix(n: int, target: Index, source: Index, step: Array) -> sparse.csr_array:
+    """The sparse matrix (8n, 8n) that adds up ``x̂_source step`` at the targets, with ``ε² = 0``."""
+    right = np.swapaxes(quat.multiply(np.eye(4), step.reshape(-1, 2, 1, 4)), 2, 3)  # x ⊗ s as a matrix, (k, 2, 4, 4)
+    rows, columns = np.arange(4)[:, None], np.arange(4)[None, :]
+    place = [(0, 0, 0), (4, 4, 0), (4, 0, 1)]  # real from real, dual from dual, dual from real
+    shape = (len(step), 4, 4)
+    at_row = [np.broadcast_to(8 * target[:, None, None] + r + rows, shape).ravel() for r, _, _ in place]
+    at_column = [np.broadcast_to(8 * source[:, None, None] + c + columns, shape).ravel() for _, c, _ in place]
+    data = [right[:, part].ravel() for _, _, part in place]
+    indices = (np.concatenate(at_row), np.concatenate(at_column))
+    return sparse.csr_array((np.concatenate(data), indices), shape=(8 * n, 8 * n))
 
 
 def unit(x: Array) -> Array:
