@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from tempose.errors import OptionError
 from tempose.inference import collapsed, geodesic
 from tempose.inference.chain import Dynamics
@@ -124,7 +122,7 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
         return Choice(problem.geodesic_mh(), "asked for")
     if name == "collapsed":
         return Choice(problem.collapsed()[0], "asked for")
-    if problem.laplace is not None and (sigma := _widest(problem.laplace)) > WIDE:
+    if problem.laplace is not None and (sigma := collapsed.widest_edge(problem.laplace)) > WIDE:
         return Choice(
             problem.geodesic_mh(),
             f"the posterior is wide: σ = {math.degrees(sigma):.0f}° for the rotation along an edge",
@@ -140,9 +138,3 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
             "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
         )
     return Choice(sampler, f"positions can be integrated out, and {acceptance:.0%} of a pilot run was accepted")
-
-
-def _widest(laplace: Laplace) -> float:
-    """Largest standard deviation per axis of the rotation along an edge, radians."""
-    variance = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3]) / 3.0
-    return math.sqrt(float(variance.max(initial=0.0)))

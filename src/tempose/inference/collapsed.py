@@ -43,6 +43,7 @@ JITTER = 0.15  # relative, of the turn: no mode is in step with it
 PILOT = 24  # trajectories to judge a number of kicks by
 LEAST_ACCEPTANCE = 0.7
 CAREFUL, CAREFULLY = 16, 4  # every so many trajectories, at random, one with so many times the kicks
+NOT_NARROW = 0.2  # radians along an edge: where a few kicks may not lead out of the tails
 WARMUP = 25
 
 
@@ -78,6 +79,7 @@ class CollapsedTarget:
         self.center = laplace.poses
         self.held = curvature.held
         self.positions = _position_factor(self.posterior, self.held)
+        self.careful = widest_edge(laplace) > NOT_NARROW
         self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
         table = self.posterior.edge_table
         self._start, self._source = table.start, table.source
@@ -145,7 +147,8 @@ class CollapsedChain:
         """The next draw."""
         accepted, gradients = 0.0, 0
         for _ in range(self.thin):
-            kicks = self.kicks * (CAREFULLY if rng.integers(CAREFUL) == 0 else 1)
+            careful = self.target.careful and rng.integers(CAREFUL) == 0
+            kicks = self.kicks * (CAREFULLY if careful else 1)
             accepted += self.trajectory(rng, kicks) / self.thin
             gradients += kicks
         wxyz, position, potential = self.target.draw_positions(self.point, rng)
@@ -230,6 +233,12 @@ def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = 
         if rate > 0.9 or (merit > 0.0 and 1.0 / kicks < merit):
             break
     return Tuned(CollapsedSampler(target, best, thin, warmup), acceptance)
+
+
+def widest_edge(laplace: Laplace) -> float:
+    """Largest standard deviation per axis of the rotation along an edge, radians."""
+    variance = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3]) / 3.0
+    return math.sqrt(float(variance.max(initial=0.0)))
 
 
 def _position_factor(posterior: Posterior, held: NDArray[np.bool_]) -> Factor:
