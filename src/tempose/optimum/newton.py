@@ -17,6 +17,7 @@ from tempose.geometry import quaternion as quat
 from tempose.optimum.curvature import Curvature
 from tempose.optimum.starts import positions_given_rotations
 from tempose.poses import Poses
+from tempose.posterior import Posterior
 from tempose.sparse import Factor, NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
@@ -74,6 +75,7 @@ def minimise(
     work = posterior.workspace()
     value, gradient = posterior.gradient_at(wxyz, position, work)
     rounding = 1e-15 * np.sqrt(max(posterior.graph.n_edges, 1))
+    floor = _rounding_floor(posterior, position)
     steps: list[NewtonStep] = []
     damping, status, decrement = 0.0, "step limit", np.inf
     settled = 0
@@ -84,7 +86,7 @@ def minimise(
         delta = -factor.solve(g.reshape(-1)).reshape(g.shape)
         decrement = max(-0.5 * float(np.sum(g * delta)), 0.0)
         norm = float(np.abs(g).max(initial=0.0))
-        noise = rounding * (abs(value) + 1e-300)
+        noise = rounding * abs(value) + floor
         at_rounding = decrement <= 10.0 * noise
         new_wxyz = quat.normalize(quat.multiply(quat.exp(delta[:, :3]), wxyz))
         new_position = position + delta[:, 3:]
@@ -117,6 +119,14 @@ def minimise(
         is_minimum = _is_positive_definite(curvature, wxyz, position)
     norm = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0))
     return Minimum(Poses(start.ids, wxyz, position), status, value, norm, decrement, is_minimum, tuple(steps))
+
+
+def _rounding_floor(posterior: Posterior, position: Array) -> float:
+    """What U amounts to when all residuals are at rounding: the least that can be told from zero."""
+    graph = posterior.graph
+    size = float(np.abs(position).max(initial=1.0))
+    translation = np.einsum("maa->", graph.precision_matrices) if graph.n_edges else 0.0
+    return 1e-30 * float(graph.mean_concentration.sum() + translation * size**2) + 1e-300
 
 
 def _is_positive_definite(curvature: Curvature, wxyz: Array, position: Array) -> bool:
