@@ -1,10 +1,11 @@
-"""Run every bash and python block of Markdown files, in order, in one directory per file.
+"""Run every bash and python block of Markdown files, in order: one directory and one Python session per file.
 
-A block is left out only if its fence says so: ```bash no-run (it then needs a reason in the text around it).
+A block is left out only if its fence says so: ```bash no-run (the text around it then says why).
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,31 +14,49 @@ import time
 from pathlib import Path
 
 FENCE = re.compile(r"^```(bash|python)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_file(name: str, folder: str) -> None:
+    """Run the blocks of one file in a copy of what a reader has: the checkout."""
+    home = Path(folder)
+    home.mkdir(parents=True)
+    for extra in ("examples", "benchmarks", "src", "docs"):
+        shutil.copytree(ROOT / extra, home / extra, ignore=shutil.ignore_patterns("__pycache__"))
+    for extra in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / extra, home / extra)
+    text = Path(name).read_text()
+    os.chdir(home)
+    session: dict[str, object] = {}
+    for language, flags, body in FENCE.findall(text):
+        if "no-run" in flags or body.lstrip().startswith("pip install '.[test]'"):
+            continue  # the test command has run already, on its own
+        began = time.monotonic()
+        if language == "bash":
+            subprocess.run(["bash", "-euo", "pipefail", "-c", body], check=True, stdout=subprocess.DEVNULL)
+        else:
+            exec(compile(body, name, "exec"), session)
+        print(
+            f"{name}: {body.strip().splitlines()[0][:90]} … {time.monotonic() - began:.1f} s",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def main(folder: str, *files: str) -> int:
-    """Run the blocks; stop at the first that fails."""
-    root = Path(__file__).resolve().parent.parent
+    """Run each file in a process of its own; stop at the first that fails."""
     for name in files:
-        home = Path(folder) / Path(name).stem
-        home.mkdir(parents=True)
-        for extra in ("examples", "benchmarks", "src", "pyproject.toml", "README.md", "LICENSE", "docs"):
-            if (root / extra).is_dir():
-                shutil.copytree(root / extra, home / extra, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(root / extra, home / extra)
-        for language, flags, body in FENCE.findall(Path(name).read_text()):
-            if "no-run" in flags or body.lstrip().startswith("pip install '.[test]'"):
-                continue
-            began = time.monotonic()
-            command = ["bash", "-euo", "pipefail", "-c", body] if language == "bash" else [sys.executable, "-c", body]
-            result = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-            print(f"{name}: {body.strip().splitlines()[0][:90]} … {time.monotonic() - began:.1f} s", flush=True)
-            if result.returncode:
-                print(body, result.stdout[-2000:], result.stderr[-4000:], sep="\n")
-                return 1
+        target = str(Path(folder) / Path(name).stem)
+        result = subprocess.run(
+            [sys.executable, __file__, "--one", name, target], check=False, stdout=subprocess.DEVNULL
+        )
+        if result.returncode:
+            return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    if sys.argv[1] == "--one":
+        run_file(*sys.argv[2:])
+    else:
+        sys.exit(main(*sys.argv[1:]))

@@ -136,6 +136,9 @@ def compare(data: Path, repeats: int, sample: int) -> None:
 
 
 def scaling(sizes: list[int]) -> None:
+    small = tempose.simulate(100, shape="grid", seed=1).graph
+    minimum, _, curvature, _ = tempose_optimum(small)  # compile
+    Laplace(curvature, minimum.poses).marginals(Gauge(small))
     print(
         f"{'shape':>11} {'nodes':>8} {'edges':>8} {'optimum':>9} {'proof':>9} {'marginals':>10} {'memory MB':>10} certified"
     )
