@@ -182,7 +182,7 @@ def test_graph_consistency_is_one_for_the_truth_and_zero_at_pi() -> None:
     assert graph_consistency(pair, opposite) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["anchor", "centroid", "node:7"])
+@pytest.mark.parametrize("kind", ["anchor", "centroid", "free", "node:7"])
 def test_gauges_remove_any_motion_of_the_world(kind: str) -> None:
     from tempose.geometry import Similarity
 

@@ -125,7 +125,7 @@ def test_optimum_does_not_depend_on_where_the_world_is() -> None:
     assert a.potential == pytest.approx(b.potential, rel=1e-12)
 
 
-@pytest.mark.parametrize("gauge", ["anchor", "centroid", "node:5"])
+@pytest.mark.parametrize("gauge", ["anchor", "centroid", "free", "node:5"])
 def test_marginals_are_those_of_the_dense_gaussian(gauge: str) -> None:
     """In any gauge: transform a dense covariance by finite differences of the gauge's own alignment."""
     made = simulate(9, seed=3, sigma_rot_deg=1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.errors import GraphError, OptionError
+from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.poses import NodeId, Poses
@@ -34,16 +35,21 @@ class Gauge:
         The graph.
     kind
         ``anchor``: the first fixed (else the first) node of every component is held; ``node:ID``: that node is held
-        in its component; ``centroid``: the mean rotation and the mean position of every component are held.
+        in its component; ``centroid``: the mean rotation and the mean position of every component are held; ``free``:
+        the positions of every component are not shifted and not turned as a whole (the free network of surveyors).
     """
 
     graph: PoseGraph
     kind: str = "anchor"
 
     def __post_init__(self) -> None:
-        if self.kind not in ("anchor", "centroid") and not self.kind.startswith("node:"):
-            raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid or node:ID")
+        if self.kind not in ("anchor", "centroid", "free") and not self.kind.startswith("node:"):
+            raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid, free or node:ID")
         self.anchors  # noqa: B018  (a wrong node id is found now, not after a long run)
+        if self.kind == "free" and not np.all(position_determined(self.graph)):
+            raise OptionError(
+                "the free gauge turns with the positions, and some of them hang on no translation; use another"
+            )
 
     @cached_property
     def anchors(self) -> Index:
@@ -65,6 +71,8 @@ class Gauge:
         return rows
 
     def __str__(self) -> str:
+        if self.kind == "free":
+            return "the positions of each component neither shifted nor turned as a whole"
         if self.kind == "centroid":
             return "mean rotation and mean position of each component held fixed"
         names = [str(self.graph.node_ids[k]) for k in self.anchors[:3]]
@@ -75,6 +83,8 @@ class Gauge:
     def align(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
         """Move poses so that they agree with the reference in this gauge, component by component."""
         comp, part = self.graph.component, self.graph.position_component
+        if self.kind == "free":
+            return self._align_free(wxyz, position, reference)
         back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
         if self.kind == "centroid":
             turn = np.stack([quat.mean(back[comp == c]) for c in range(self.graph.n_components)])
@@ -88,9 +98,18 @@ class Gauge:
             offset = reference.position[self.position_anchors] - position[self.position_anchors]
         return wxyz, position + offset[part]
 
+    def _align_free(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
+        wxyz, position = wxyz.copy(), position.copy()
+        for c in range(self.graph.n_components):
+            here = self.graph.component == c
+            target = reference.wxyz[here], reference.position[here]
+            found = align((wxyz[here], position[here]), target, "positions-se3")
+            wxyz[here], position[here] = found.apply(wxyz[here], position[here])
+        return wxyz, position
+
     def clear_held(self, covariance: Array) -> Array:
         """Set what the gauge holds to exactly zero in covariances (n, 6, 6), which have it to rounding."""
-        if self.kind != "centroid":
+        if self.kind not in ("centroid", "free"):
             for rows, c in ((self.anchors, slice(0, 3)), (self.position_anchors, slice(3, 6))):
                 covariance[rows, c, :] = 0.0
                 covariance[rows, :, c] = 0.0

@@ -67,7 +67,7 @@ class SolveOptions:
     batch
         Edges per stochastic gradient; 0 for all.
     gauge
-        ``anchor``, ``centroid`` or ``node:ID``: what absolute uncertainties refer to.
+        ``anchor``, ``centroid``, ``free`` or ``node:ID``: what absolute uncertainties refer to.
     seed
         Same seed, same draws.
     """

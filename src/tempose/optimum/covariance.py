@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.gauge import Gauge, find_id
+from tempose.gauge import Gauge, find_id, part_means
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.optimum.curvature import Curvature
@@ -42,6 +42,8 @@ class Laplace:
         graph = self.curvature.posterior.graph
         if self._is_held_gauge(gauge):
             return sigma
+        if gauge.kind == "free":
+            return self._free_marginals(sigma)
         turn, shift = gauge.functional()
         turn = turn * np.isin(graph.component, graph.component[self.curvature.rotation_anchor])
         p = self.poses.position
@@ -52,17 +54,8 @@ class Laplace:
             here = (rank == k)[graph.position_component]
             free = np.isin(graph.position_component, graph.position_component[self.curvature.position_anchor])
             A = _gauge_functionals(n, turn, shift * here * free, p, graph.component)  # (6n, 6) summed over components
-            columns = self.factor.solve(np.where(held.reshape(-1, 1), 0.0, A)) / self.beta
-            columns = np.where(held.reshape(-1, 1), 0.0, columns)
-            C = np.swapaxes(columns.reshape(n, 6, 6), 1, 2)  # C_i = Cov(θ, x_i)
-            per_node = np.einsum("nac,nad->ncd", A.reshape(n, 6, 6), columns.reshape(n, 6, 6))
-            V = np.zeros((graph.n_components, 6, 6))
-            np.add.at(V, graph.component, per_node)
-            G = _motion_effect(p)
-            GC = G @ C
-            moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
-            out[here] = moved[here]
-        return gauge.clear_held(0.5 * (out + np.swapaxes(out, 1, 2)))
+            out[here] = self._taken_back(sigma, A.reshape(n, 6, 6), held)[here]
+        return gauge.clear_held(out)
 
     def edge_covariances(self) -> Array:
         """Covariances (m, 6, 6) of ``j_from_i`` of every edge, in j's frame, rotation first: all from one selected inverse."""
@@ -92,12 +85,42 @@ class Laplace:
         return Poses(self.poses.ids, wxyz, self.poses.position + x[:, 3:])
 
     def _is_held_gauge(self, gauge: Gauge) -> bool:
-        if gauge.kind == "centroid":
+        if gauge.kind in ("centroid", "free"):
             return False
         curvature = self.curvature
         return set(curvature.rotation_anchor.tolist()) <= set(gauge.anchors.tolist()) and set(
             curvature.position_anchor.tolist()
         ) <= set(gauge.position_anchors.tolist())
+
+    def _free_marginals(self, sigma: Array) -> Array:
+        """The free network: the motion that fits all displacements of a component's positions best is taken back.
+
+        ``θ_turn = I⁻¹ Σ r_i × δ_i`` with ``r_i`` from the centroid and ``I = Σ |r_i|² − r_i r_iᵀ``, and
+        ``θ_shift = mean δ − θ_turn × centroid``.
+        """
+        graph, held, p = self.curvature.posterior.graph, self.curvature.held, self.poses.position
+        n, comp = graph.n_nodes, graph.component
+        center = part_means(p, comp)
+        lever = se3.hat(p - center[comp])
+        inertia = np.zeros((graph.n_components, 3, 3))
+        np.add.at(inertia, comp, np.swapaxes(lever, 1, 2) @ lever)
+        A = np.zeros((n, 6, 6))  # rows: coordinates of the node; columns: θ
+        A[:, 3:, :3] = np.swapaxes(np.linalg.pinv(inertia, hermitian=True)[comp] @ lever, 1, 2)
+        A[:, 3:, 3:] = np.eye(3) / np.bincount(comp)[comp][:, None, None]
+        A[:, 3:, 3:] += A[:, 3:, :3] @ np.swapaxes(se3.hat(center), 1, 2)[comp]
+        return self._taken_back(sigma, A, held)
+
+    def _taken_back(self, sigma: Array, A: Array, held: NDArray[np.bool_]) -> Array:
+        """``Σ_i − G_i C_i − C_iᵀ G_iᵀ + G_i V G_iᵀ`` for a gauge motion ``θ = Σ A_iᵀ x_i`` per component."""
+        graph, n = self.curvature.posterior.graph, len(A)
+        columns = self.factor.solve(np.where(held.reshape(-1, 1), 0.0, A.reshape(6 * n, 6))) / self.beta
+        columns = np.where(held.reshape(-1, 1), 0.0, columns).reshape(n, 6, 6)
+        V = np.zeros((graph.n_components, 6, 6))
+        np.add.at(V, graph.component, np.swapaxes(A, 1, 2) @ columns)
+        G = _motion_effect(self.poses.position)
+        GC = G @ np.swapaxes(columns, 1, 2)
+        moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
+        return np.asarray(0.5 * (moved + np.swapaxes(moved, 1, 2)))
 
     def joint(self, a: NodeId, b: NodeId) -> Array:
         """Joint covariance (12, 12) of two nodes, in the gauge held by the curvature."""
