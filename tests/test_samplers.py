@@ -469,3 +469,15 @@ def test_streams_of_draws_are_apart() -> None:
         for number in range(3)
     }
     assert len(seen) == 18
+
+
+def test_a_chain_from_the_bottom_of_a_wide_posterior_gets_going() -> None:
+    """From the optimum the first full steps would never be accepted: the chain has to be brought to typical energies."""
+    import tempose
+
+    graph = tempose.simulate(400, shape="trajectory", sigma_rot_deg=40.0, sigma_trans=1.0, seed=2).graph
+    solution = tempose.solve(graph, draws=8, chains=2, sampler="geodesic-mh", certify=False)
+    assert solution.draws is not None
+    assert solution.draws.acceptance > 0.4
+    excess = solution.draws.mean_potential - solution.objective
+    assert 0.7 * (6 * 400 - 6) / 2 < excess < 1.3 * (6 * 400 - 6) / 2

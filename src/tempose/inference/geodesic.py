@@ -28,6 +28,7 @@ TARGET = 0.8  # acceptance the step is tuned to
 PILOT = 80  # trajectories
 PILOT_STEPS = 60  # at most, per trajectory
 MOST_STEPS = 1_000
+SETTLING = (0.1, 0.25, 0.5, 1.0)  # shares of the step with which a new chain comes to equilibrium
 WARMUP = 25
 
 
@@ -124,8 +125,14 @@ class MetropolisSampler(_Geodesic):
         }  # fmt: skip
 
     def start(self, rng: np.random.Generator) -> MetropolisChain:
-        """A new chain."""
-        return MetropolisChain(self, self._begin(rng))
+        """A new chain, brought to typical energies: from the bottom of a wide posterior a full step is never accepted."""
+        chain = MetropolisChain(self, self._begin(rng))
+        for share in SETTLING:
+            chain.leapfrog = replace(chain.leapfrog, step=share * self.dynamics.step)
+            chain.steps = min(self.steps, PILOT_STEPS)
+            for _ in range(PILOT // len(SETTLING)):
+                chain.trajectory(rng)
+        return MetropolisChain(self, chain.chain, chain.potential)
 
     def resume(self, arrays: dict[str, Array]) -> MetropolisChain:
         """A chain that goes on from a state."""
