@@ -161,7 +161,8 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument("--no-report", action="store_true", help="do not write report.html")
     parser.add_argument("--seed", type=int, help="same seed, same draws (default 0)")
     parser.add_argument(
-        "--gauge", help="what uncertainties refer to: anchor (default: the FIXed or first node), centroid, free, or node:ID"
+        "--gauge",
+        help="what uncertainties refer to: anchor (default: the FIXed or first node), centroid, free, or node:ID",
     )
     parser.add_argument(
         "--preset",
