@@ -55,6 +55,7 @@ def report(name: str, values: np.ndarray, independent: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=int, default=200, help="simulated graphs per row (default 200)")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first graph (default 0)")
     parser.add_argument("--sphere", action="store_true", help="sphere2500 and its truth instead")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
@@ -77,7 +78,7 @@ def main() -> None:
         return
     for shape, completeness in (("random", 0.5), ("random", 0.1), ("sphere", 1.0), ("trajectory", 1.0)):
         values = []
-        for seed in range(arguments.graphs):
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.graphs):
             made = tempose.simulate(
                 30, shape=shape, completeness=completeness, sigma_rot_deg=0.5, sigma_trans=0.01, seed=seed
             )
