@@ -109,7 +109,7 @@ def solve(
     draws = None
     if options.draws and not stop.is_set():
         draws = _sample(estimate, laplace, options, home, hook, report, stop, notices)
-    status = _status(estimate, draws, options, stop)
+    status = _status(estimate, stop)
     solution = Solution(
         graph=graph,
         priors=posterior.priors,
@@ -332,7 +332,7 @@ def _choose(
     return choose(options.sampler, problem, recorded)
 
 
-def _status(estimate: _Estimate, draws: Draws | None, options: SolveOptions, stop: threading.Event) -> str:
+def _status(estimate: _Estimate, stop: threading.Event) -> str:
     if stop.is_set():
         return "interrupted"
     return "solved" if estimate.optimum.status in ("converged", "step limit", "start") else estimate.optimum.status
