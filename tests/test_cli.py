@@ -200,3 +200,22 @@ def test_ctrl_c_keeps_what_was_drawn(graph: Path, tmp_path: Path) -> None:
     assert facts["status"] == "interrupted"
     assert 0 < facts["draws"] < 4000
     assert (out / "report.html").exists()
+
+
+def test_overwrite_discards_another_run_but_never_a_folder_that_is_not_ours(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    (out / "draws").mkdir(parents=True)
+    (out / "draws" / "sketch.txt").write_text("mine")
+    command = ["solve", str(graph), "-o", str(out), "--draws", "8", "--no-report", "--quiet"]
+    assert main([*command, "--overwrite"]) == 0
+    assert (out / "draws" / "sketch.txt").read_text() == "mine"
+    assert main([*command, "--seed", "5"]) == 1  # another run is in the way
+    assert main([*command, "--seed", "5", "--overwrite"]) == 0
+    assert json.loads((out / "result.json").read_text())["seed"] == 5
+
+
+def test_the_compilation_message_comes_once(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        capsys.readouterr()
+        assert main(["solve", str(graph), "-o", str(tmp_path / "o"), "--draws", "8", "--no-report"]) == 0
+    assert "Compiling" not in capsys.readouterr().err

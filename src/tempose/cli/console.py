@@ -63,10 +63,10 @@ def read_graph(arguments: argparse.Namespace) -> PoseGraph:
 
 
 def compiled_before() -> bool:
-    """Whether the kernels have been compiled by an earlier run (numba keeps them on disk)."""
-    import tempose
+    """Whether the kernels have been compiled by an earlier run: numba keeps them on disk, wherever it may write."""
+    from tempose.kernels.potential import gradient
 
-    return any(Path(tempose.__file__).parent.glob("kernels/__pycache__/geodesic.advance-*.nbi"))
+    return any(Path(gradient.stats.cache_path or ".").glob("potential.*.nbi"))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tempose.cli import console
 def run(arguments: argparse.Namespace) -> int:
     """Write a synthetic graph and its truth."""
     from tempose.io import write_graph, write_poses
-    from tempose.optimum.starts import tree_poses
+    from tempose.optimum.starts import most_certain_tree, tree_poses
     from tempose.simulation import simulate
 
     made = simulate(
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     path = Path(arguments.output)
     truth = path.with_name(f"{path.stem}.truth{path.suffix}")
-    write_graph(path, made.graph, tree_poses(made.graph, made.graph.spanning_tree()))
+    write_graph(path, made.graph, tree_poses(made.graph, most_certain_tree(made.graph)))
     write_poses(truth, made.truth)
     console.say(arguments, f"{path}: {made.graph.n_nodes} nodes, {made.graph.n_edges} edges; the truth is in {truth}")
     console.emit(

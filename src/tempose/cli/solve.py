@@ -8,8 +8,12 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
+
+if TYPE_CHECKING:
+    from tempose.graph import PoseGraph
 
 _OPTIONS = (
     "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme", "noise",
@@ -24,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     return solve_and_write(arguments, graph, arguments.truth, given)
 
 
-def solve_and_write(arguments: argparse.Namespace, graph, truth_path, given) -> int:  # type: ignore[no-untyped-def]
+def solve_and_write(
+    arguments: argparse.Namespace, graph: PoseGraph, truth_path: str | Path | None, given: dict[str, Any]
+) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
     from tempose.io import read_poses
     from tempose.options import preset
@@ -68,7 +74,7 @@ def prepare_directory(home: Path, overwrite: bool) -> None:
     try:
         if home.exists() and not home.is_dir():
             raise TemposeError(f"{home} is a file; give a directory to -o")
-        if overwrite and (home / "draws").exists():
+        if overwrite and (home / "draws" / "draws.json").exists():
             shutil.rmtree(home / "draws")
             (home / "estimate.npz").unlink(missing_ok=True)
         home.mkdir(parents=True, exist_ok=True)
