@@ -182,31 +182,44 @@ def compare(
     found: dict[str, Poses] = {}
     # a first run on a tiny graph, so that loading compiled code is not counted
     warm_up = simulate(6, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.01).graph
-    # the truth of a rotation-only graph may have positions, but nothing here could find them
-    metric = bool(graph.has_translation.any())
     for k, name in enumerate(names):
         if on_method is not None:
             on_method(name, k, len(names))
         METHODS[name][0](warm_up)
-        try:
-            estimate = METHODS[name][0](graph)
-        except NotApplicable as why:
-            rows.append(Row(name, "left out", message=str(why)))
-            continue
-        found[name] = estimate.poses
-        errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
-        rows.append(
-            Row(
-                name, estimate.status,
-                None if errors is None else errors.mean_rotation_deg,
-                None if errors is None else errors.median_rotation_deg,
-                None if errors is None or not metric else errors.mean_translation,
-                None if errors is None or not metric else errors.median_translation,
-                graph_consistency(graph, estimate.poses), posterior.potential(estimate.poses),
-                estimate.iterations, estimate.seconds, estimate.message,
-            )
-        )  # fmt: skip
+        row, poses = _evaluate(name, graph, truth, alignment, posterior)
+        rows.append(row)
+        if poses is not None:
+            found[name] = poses
     return Comparison(tuple(rows), found, graph.n_nodes, graph.n_edges, None if truth is None else alignment)
+
+
+def evaluate(
+    method: str, graph: PoseGraph, truth: Poses | None = None, *, alignment: str = "se3", **options: Any
+) -> Row:
+    """Run one method on a graph, with options of its own, and measure the result as :func:`compare` does."""
+    return _evaluate(method, graph, truth, alignment, Posterior(graph), **options)[0]
+
+
+def _evaluate(
+    method: str, graph: PoseGraph, truth: Poses | None, alignment: str, posterior: Posterior, **options: Any
+) -> tuple[Row, Poses | None]:
+    try:
+        estimate = METHODS[method][0](graph, **options)
+    except NotApplicable as why:
+        return Row(method, "left out", message=str(why)), None
+    errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
+    # the truth of a rotation-only graph may have positions, but nothing here could find them
+    metric = bool(graph.has_translation.any())
+    row = Row(
+        method, estimate.status,
+        None if errors is None else errors.mean_rotation_deg,
+        None if errors is None else errors.median_rotation_deg,
+        None if errors is None or not metric else errors.mean_translation,
+        None if errors is None or not metric else errors.median_translation,
+        graph_consistency(graph, estimate.poses), posterior.potential(estimate.poses),
+        estimate.iterations, estimate.seconds, estimate.message,
+    )  # fmt: skip
+    return row, estimate.poses
 
 
 def _plain(value: Any) -> Any:

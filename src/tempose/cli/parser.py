@@ -34,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     _solve(commands)
     _eval(commands)
     _compare(commands)
+    _experiment(commands)
     _convert(commands)
     return parser
 
@@ -261,6 +262,40 @@ def _compare(commands: Commands) -> None:  # type: ignore[valid-type]
         "-o", "--output", metavar="DIR", help="directory for table.json, table.csv and, with matplotlib, compare.png"
     )
     _reading(parser)
+
+
+def _experiment(commands: Commands) -> None:  # type: ignore[valid-type]
+    from tempose.experiments.registry import EXPERIMENTS
+
+    parser = commands.add_parser(  # type: ignore[attr-defined]
+        "experiment", help="reproduce a figure or table of the paper",
+        description="Reproduce a figure or table of the paper.",
+        epilog="example:\n  tempose experiment noise --quick -o noise\n  tempose experiment noise --help",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    names = parser.add_subparsers(metavar="NAME", required=True)
+    for name, entry in EXPERIMENTS.items():
+        _one_experiment(names, name, entry.summary, entry.paper)
+    _one_experiment(names, "all", "all of them, each in a directory of its own", "All figures and tables.")
+
+
+def _one_experiment(names: Commands, name: str, summary: str, paper: str) -> None:  # type: ignore[valid-type]
+    parser = _add(names, name, summary, f"tempose experiment {name} --quick -o {name}")
+    parser.description = f"{summary[0].upper()}{summary[1:]}.\n\nIn the paper: " + textwrap.fill(paper, 100)
+    parser.set_defaults(run=_lazily("experiment"), name=name)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR",
+        help="directory for table.json, table.csv, figure.png and the finished cells; a run that was stopped is continued",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="a small version, in seconds")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="random problems per setting (default: the experiment's)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first of them; same seed, same numbers (default 0)")
+    parser.add_argument(
+        "--methods", metavar="A,B,...", help="methods to compare (default: all; see tempose compare --list)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
 
 
 def _convert(commands: Commands) -> None:  # type: ignore[valid-type]
