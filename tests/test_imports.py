@@ -26,6 +26,7 @@ LAYERS = [
     ["solution"],
     ["solver"],
     ["baselines"],
+    ["sfm"],
     ["experiments"],
     ["report"],
     ["cli", "__init__", "__main__"],

@@ -1,0 +1,1 @@
+"""Photographs → pairs → scales → poses → points with error bars (extra ``sfm``)."""
