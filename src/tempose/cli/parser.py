@@ -82,7 +82,9 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis, for files that do not give it"
     )
-    group.add_argument("--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch")
+    group.add_argument(
+        "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
+    )
 
 
 def _demo(commands: Commands) -> None:  # type: ignore[valid-type]
@@ -95,7 +97,11 @@ def _demo(commands: Commands) -> None:  # type: ignore[valid-type]
 
 def _info(commands: Commands) -> None:  # type: ignore[valid-type]
     parser = _add(commands, "info", "say what is in a graph file, before solving it", "tempose info graph.g2o")
-    parser.add_argument("graph", metavar="GRAPH", help="graph file (g2o, csv, 3DMatch log)")
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        help="graph: a file (g2o, csv, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch)",
+    )
     _reading(parser)
 
 
@@ -149,7 +155,11 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         tempose solve graph.g2o -o paper --preset paper
         """,
     )  # fmt: skip
-    parser.add_argument("graph", metavar="GRAPH", help="graph file (g2o, csv, 3DMatch log)")
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        help="graph: a file (g2o, csv, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch)",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -226,7 +236,7 @@ def _eval(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument(
         "estimate", metavar="EST", help="estimated poses: a file (g2o, tum, csv) or the directory of a solve"
     )
-    parser.add_argument("truth", metavar="TRUTH", help="true poses (g2o, tum, csv)")
+    parser.add_argument("truth", metavar="TRUTH", help="true poses (g2o, tum, csv, or a data set that has them)")
     parser.add_argument(
         "--graph",
         metavar="FILE",
@@ -250,9 +260,16 @@ def _compare(commands: Commands) -> None:  # type: ignore[valid-type]
         tempose compare --list
         """,
     )  # fmt: skip
-    parser.add_argument("graph", metavar="GRAPH", nargs="?", help="graph file (g2o, csv, 3DMatch log)")
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        nargs="?",
+        help="graph: a file (g2o, csv, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch)",
+    )
     parser.add_argument("--list", action="store_true", help="say which methods there are, and exit")
-    parser.add_argument("--truth", metavar="FILE", help="true poses (g2o, tum, csv), to show errors")
+    parser.add_argument(
+        "--truth", metavar="FILE", help="true poses (g2o, tum, csv, or a data set that has them), to show errors"
+    )
     parser.add_argument("--methods", metavar="A,B,...", help="methods to run (default: all; see --list)")
     parser.add_argument(
         "--alignment", default="se3", choices=["se3", "sim3", "positions-se3", "positions-sim3"],

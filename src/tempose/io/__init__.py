@@ -1,15 +1,18 @@
 """Pose graphs and poses from and to files.
 
-| format  | file           | graph | poses | precisions                        |
-|---------|----------------|-------|-------|-----------------------------------|
-| g2o     | ``.g2o``       | yes   | yes   | 6×6 information                   |
-| csv     | ``.csv``       | yes   | yes   | anything a graph can hold         |
-| 3dmatch | ``.log``       | yes   | yes   | none: ``sigma_rot_deg/trans``     |
-| tum     | ``.tum``       | no    | yes   | –                                 |
+| format         | file                        | graph | poses | precisions                        |
+|----------------|-----------------------------|-------|-------|-----------------------------------|
+| g2o            | ``.g2o``                    | yes   | yes   | 6×6 information                   |
+| csv            | ``.csv``                    | yes   | yes   | anything a graph can hold         |
+| 3dmatch        | ``.log``, a scene's folder  | yes   | yes   | none: ``sigma_rot_deg/trans``     |
+| tum            | ``.tum``                    | no    | yes   | –                                 |
+| epfl-rotations | ``SCENE_Edges.txt`` …       | yes   | yes   | none: ``sigma_rot_deg``           |
+| 1dsfm          | a folder with ``EGs.txt``   | read  | read  | none: ``sigma_rot_deg``           |
 
-The format follows from the file's ending, else from its content (``.txt``). Columns and equations of each are in the
-module of its name. What a reader had to decide is in ``PoseGraph.notices`` and ``PoseGraph.origin``; what it cannot
-read is a :class:`~tempose.errors.TemposeError` with file and line. Files are written whole or not at all.
+The format follows from the file's ending, else from what is in the folder, else from its content (``.txt``). Columns and
+equations of each are in the module of its name. What a reader had to decide is in ``PoseGraph.notices`` and
+``PoseGraph.origin``; what it cannot read is a :class:`~tempose.errors.TemposeError` with file and line. Files are written
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,14 +21,21 @@ from pathlib import Path
 
 from tempose.errors import OptionError, ParseError
 from tempose.graph import PoseGraph
-from tempose.io import csvfile, g2o, threedmatch, tum
+from tempose.io import csvfile, epfl_rotations, g2o, onedsfm, threedmatch, tum
 from tempose.io._text import PathLike, content_lines, read_text
 from tempose.io.options import ReadOptions
 from tempose.poses import Poses
 
 __all__ = ["FORMATS", "ReadOptions", "read_graph", "read_poses", "write_graph", "write_poses"]
 
-FORMATS = {"g2o": (".g2o",), "csv": (".csv",), "3dmatch": (".log",), "tum": (".tum",)}
+FORMATS: dict[str, tuple[str, ...]] = {
+    "g2o": (".g2o",),
+    "csv": (".csv",),
+    "3dmatch": (".log",),
+    "tum": (".tum",),
+    "epfl-rotations": epfl_rotations.ENDINGS,
+    "1dsfm": (onedsfm.EDGES, ".mat"),
+}
 _KNOWN = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
 
 
@@ -35,7 +45,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
     Parameters
     ----------
     path
-        The file.
+        The file, or the folder of a data set that consists of several.
     options
         How to understand it; see :class:`ReadOptions`.
     format
@@ -44,17 +54,28 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
     kind = _format_of(path, format)
     if kind == "tum":
         raise ParseError(path, None, "TUM files hold poses and no edges; a graph needs g2o, csv or 3dmatch")
-    reader = {"g2o": g2o.read_graph, "csv": csvfile.read_graph, "3dmatch": threedmatch.read_graph}[kind]
-    return reader(path, options or ReadOptions())
+    readers = {
+        "g2o": g2o.read_graph,
+        "csv": csvfile.read_graph,
+        "3dmatch": threedmatch.read_graph,
+        "epfl-rotations": epfl_rotations.read_graph,
+        "1dsfm": onedsfm.read_graph,
+    }
+    return readers[kind](path, options or ReadOptions())
 
 
 def read_poses(path: PathLike, format: str | None = None) -> Poses:
-    """Read absolute poses, ``world_from_node``: g2o vertices, a TUM trajectory, a CSV table, a trajectory log."""
+    """Read absolute poses, ``world_from_node``.
+
+    g2o vertices, a TUM trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses.
+    """
     readers = {
         "g2o": g2o.read_poses,
         "csv": csvfile.read_poses,
         "3dmatch": threedmatch.read_poses,
         "tum": tum.read_poses,
+        "epfl-rotations": epfl_rotations.read_poses,
+        "1dsfm": onedsfm.read_poses,
     }
     return readers[_format_of(path, format)](path)
 
@@ -88,18 +109,22 @@ def write_graph(
         csvfile.write_graph(path, graph, poses)
     elif kind == "3dmatch":
         threedmatch.write_graph(path, graph)
+    elif kind == "epfl-rotations":
+        epfl_rotations.write_graph(path, graph)
     else:
         raise OptionError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
 
 
 def write_poses(path: PathLike, poses: Poses, format: str | None = None) -> None:
-    """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; ``.txt`` is TUM."""
-    kind = "tum" if format is None and Path(path).suffix.lower() == ".txt" else _format_to_write(path, format)
+    """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM."""
+    is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
+    kind = "tum" if is_plain_text else _format_to_write(path, format)
     writers = {
         "g2o": g2o.write_poses,
         "csv": csvfile.write_poses,
         "3dmatch": threedmatch.write_poses,
         "tum": tum.write_poses,
+        "epfl-rotations": epfl_rotations.write_poses,
     }
     writers[kind](path, poses)
 
@@ -109,22 +134,33 @@ def _by_name(path: PathLike, format: str | None) -> str | None:
         if format not in FORMATS:
             raise OptionError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
         return format
-    ending = Path(path).suffix.lower()
-    return next((name for name, endings in FORMATS.items() if ending in endings), None)
+    name = Path(path).name.lower()
+    return next((kind for kind, endings in FORMATS.items() if name.endswith(tuple(map(str.lower, endings)))), None)
 
 
 def _format_to_write(path: PathLike, format: str | None) -> str:
     kind = _by_name(path, format)
     if kind is None:
         raise OptionError(f"{path}: the ending does not name a format; known are {_KNOWN}")
+    if kind == "1dsfm":
+        raise OptionError(f"{path}: 1DSfM files are read and not written; write .csv")
     return kind
 
 
 def _format_of(path: PathLike, format: str | None) -> str:
-    kind = _by_name(path, format) or _by_content(read_text(path))
+    kind = _by_name(path, format) or _by_files(path) or _by_content(read_text(path))
     if kind is None:
         raise ParseError(path, None, f"is in none of the known formats, by its ending or its content: {_KNOWN}")
     return kind
+
+
+def _by_files(path: PathLike) -> str | None:
+    """Format of a data set that consists of several files, named by its folder or their common beginning."""
+    if (Path(path) / onedsfm.EDGES).is_file():
+        return "1dsfm"
+    if any((Path(path) / name).is_file() for name in (threedmatch.MEASURED, threedmatch.TRUE)):
+        return "3dmatch"
+    return "epfl-rotations" if epfl_rotations.scene_of(path) is not None else None
 
 
 def _by_content(text: str) -> str | None:

@@ -36,7 +36,7 @@ def read_text(path: PathLike) -> str:
     except FileNotFoundError:
         raise ParseError(shown(path), None, "there is no such file") from None
     except IsADirectoryError:
-        raise ParseError(shown(path), None, "is a directory; give a file") from None
+        raise ParseError(shown(path), None, "is a directory; give a file, or the folder of a known data set") from None
     except PermissionError:
         raise ParseError(shown(path), None, "may not be read (permission denied)") from None
     except (OSError, ValueError) as error:
@@ -231,6 +231,26 @@ def unit_quaternions(path: PathLike, line: Index, wxyz: Array, what: str, notice
         )
     # what is exact to rounding stays bit for bit as it is, so that a file written here reads back unchanged
     return np.where((off > 1e-15)[:, None], quat.normalize(wxyz), wxyz)
+
+
+def rotation_matrices(path: PathLike, line: Index, R: Array, notices: list[str]) -> Array:
+    """Quaternions (k, 4) of matrices (k, 3, 3): small errors are mended (and told, from 1e-6 up), large ones refused.
+
+    ``line`` (k,) is where each stands in the file, 0 for a file without lines.
+    """
+    bounded = np.clip(R, -2.0, 2.0)  # squares of anything larger could overflow, and are no rotation either way
+    off = np.max(np.abs(np.swapaxes(bounded, 1, 2) @ bounded - np.eye(3)), axis=(1, 2))
+    bad = np.flatnonzero((off > 1e-3) | (np.linalg.det(bounded) < 0.0))
+    if len(bad):
+        k = int(bad[0])
+        what = "mirrors space" if off[k] <= 1e-3 else f"is off by {off[k]:.2g} in RᵀR"
+        raise ParseError(path, int(line[k]) or None, f"the 3×3 matrix is no rotation (within 0.001): it {what}")
+    mended = off > 1e-6
+    if mended.any():
+        count = plural(int(mended.sum()), "rotation matrix", "rotation matrices")
+        notices.append(f"{count} made orthonormal, off by up to {off.max():.1e}")
+    u, _, vt = np.linalg.svd(bounded)
+    return quat.from_matrix(u @ vt)
 
 
 def integer_ids(ids: Sequence[NodeId], kind: str) -> list[int]:

@@ -14,6 +14,10 @@ file holds no precisions: ``sigma_rot_deg`` and ``sigma_trans`` are required, ``
 
 A log whose headers all have ``i = j`` is a trajectory: the matrix is ``world_from_node``.
 
+The folder of a scene of the 3DMatch benchmark is read through its files: ``3dmatch.log`` is the graph; the true poses
+are those that chain the true pairs of ``gt.log``, which must agree with each other. Fragments that the true pairs do not
+join to the others have no known pose: the largest connected part is read, the first of its nodes at the origin.
+
 Rotations within 1e-3 of orthonormal are replaced by the nearest rotation; others are refused.
 """
 
@@ -26,6 +30,7 @@ from numpy.typing import NDArray
 
 from tempose.errors import GraphError, OptionError, ParseError
 from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.graph import PoseGraph
 from tempose.io._text import (
     NumberReader,
@@ -34,21 +39,25 @@ from tempose.io._text import (
     content_lines,
     integer_ids,
     number_text,
-    plural,
     read_text,
+    rotation_matrices,
     write_text,
 )
 from tempose.io.options import ReadOptions
 from tempose.poses import Poses
+from tempose.posterior import residuals
 
 Array = NDArray[np.float64]
 
 FORMAT = "3dmatch"
+MEASURED, TRUE = "3dmatch.log", "gt.log"  # in the folder of a scene
+_TRUE_PAIRS_AGREE_DEG, _TRUE_PAIRS_AGREE = 0.1, 0.01  # degrees, and the unit of the file (metres)
 
 
 def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
-    """Read a log of pairs; see the module for the equations."""
+    """Read a log of pairs, or the one of a scene's folder; see the module for the equations."""
     options = options or ReadOptions()
+    path = Path(path) / MEASURED if Path(path).is_dir() else path
     notices: list[str] = []
     header, wxyz, t = _read(path, notices)
     ends = header.ids[:, :2]
@@ -87,7 +96,9 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
 
 
 def read_poses(path: PathLike) -> Poses:
-    """Read a trajectory log (``i = j`` in every block)."""
+    """Read a trajectory log (``i = j`` in every block), or the true poses of a scene's folder."""
+    if Path(path).is_dir():
+        return _true_poses(Path(path) / TRUE)
     header, wxyz, t = _read(path, [])
     ends = header.ids[:, :2]
     pairs = np.flatnonzero(ends[:, 0] != ends[:, 1])
@@ -98,6 +109,27 @@ def read_poses(path: PathLike) -> Poses:
         if first.setdefault(name, line) != line:
             raise ParseError(path, line, f"node {name} has a pose in line {first[name]} already; keep one of the two")
     return Poses(tuple(first), wxyz, t)
+
+
+def _true_poses(path: Path) -> Poses:
+    """Poses that chain the true pairs, of the largest connected part; its first node is at the origin."""
+    pairs = read_graph(path, ReadOptions(sigma_rot_deg=1.0, sigma_trans=1.0))
+    part = pairs.subgraph(np.flatnonzero(pairs.component == np.bincount(pairs.component).argmax()))
+    tree = part.spanning_tree()
+    wxyz, position = np.tile(quat.IDENTITY, (part.n_nodes, 1)), np.zeros((part.n_nodes, 3))
+    for node in tree.order[1:]:
+        parent = tree.parent[node]
+        parent_from_node = part.measured(*(np.array([k]) for k in (node, parent, tree.edge[node])))
+        (wxyz[node],), (position[node],) = se3.compose((wxyz[parent], position[parent]), parent_from_node)
+    poses = Poses(part.node_ids, quat.normalize(wxyz), position)
+    left = residuals(part, poses)
+    angle_deg, distance = np.degrees(left.angle), np.linalg.norm(left.translation, axis=1)
+    k = int(np.argmax(np.maximum(angle_deg / _TRUE_PAIRS_AGREE_DEG, distance / _TRUE_PAIRS_AGREE)))
+    if angle_deg[k] > _TRUE_PAIRS_AGREE_DEG or distance[k] > _TRUE_PAIRS_AGREE:
+        i, j = part.node_ids[part.edge_j[k]], part.node_ids[part.edge_i[k]]
+        why = f"the pair {i} {j} disagrees with the others by {angle_deg[k]:.3g}° and {distance[k]:.3g}"
+        raise ParseError(path, None, f"{why}; pairs that contradict each other give no true poses")
+    return poses
 
 
 def _read(path: PathLike, notices: list[str]) -> tuple[Rows, Array, Array]:
@@ -118,23 +150,7 @@ def _read(path: PathLike, notices: list[str]) -> tuple[Rows, Array, Array]:
     bad = np.flatnonzero(np.any(np.abs(matrix[:, 3] - [0, 0, 0, 1]) > 1e-6, axis=1))
     if len(bad):
         raise ParseError(path, int(body.line[4 * bad[0] + 3]), "the last row of the matrix is not 0 0 0 1")
-    return header, _rotations(path, header, matrix[:, :3, :3], notices), matrix[:, :3, 3]
-
-
-def _rotations(path: PathLike, header: Rows, R: Array, notices: list[str]) -> Array:
-    bounded = np.clip(R, -2.0, 2.0)  # squares of anything larger could overflow, and are no rotation either way
-    off = np.max(np.abs(np.swapaxes(bounded, 1, 2) @ bounded - np.eye(3)), axis=(1, 2))
-    bad = np.flatnonzero((off > 1e-3) | (np.linalg.det(bounded) < 0.0))
-    if len(bad):
-        k = int(bad[0])
-        what = "mirrors space" if off[k] <= 1e-3 else f"is off by {off[k]:.2g} in RᵀR"
-        raise ParseError(path, int(header.line[k]), f"the 3×3 matrix is no rotation (within 0.001): it {what}")
-    mended = off > 1e-6
-    if mended.any():
-        count = plural(int(mended.sum()), "rotation matrix", "rotation matrices")
-        notices.append(f"{count} made orthonormal, off by up to {off.max():.1e}")
-    u, _, vt = np.linalg.svd(bounded)
-    return quat.from_matrix(u @ vt)
+    return header, rotation_matrices(path, header.line, matrix[:, :3, :3], notices), matrix[:, :3, 3]
 
 
 def write_graph(path: PathLike, graph: PoseGraph) -> None:
