@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
+from tempose.likelihood import RobustLikelihood
 from tempose.poses import Poses
 
 if TYPE_CHECKING:
@@ -119,15 +120,16 @@ def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """U and its gradient for a graph and priors."""
+    """U and its gradient for a graph and priors, and a robust likelihood of the edges if one is given."""
 
     graph: PoseGraph
     priors: Priors = Priors()
+    likelihood: RobustLikelihood | None = None
 
     # ------------------------------------------------------------------ the definition
 
     def potential_by_edge(self, poses: Poses) -> tuple[Array, Array]:
-        """Rotation and translation terms of each edge (m,), ``νᵀΛν`` and ``½ rᵀPr``."""
+        """Rotation and translation terms of each edge's energy (m,), ``νᵀΛν`` and ``½ rᵀPr``."""
         r = residuals(self.graph, poses)
         t = np.nan_to_num(r.translation)
         rotation = np.einsum("ma,mab,mb->m", r.nu, self.graph.concentration_matrices, r.nu)
@@ -137,7 +139,9 @@ class Posterior:
         """U by the equations, slowly: the definition that the compiled kernels are tested against."""
         n = len(poses)
         q, t = poses.node_from_world
-        total = sum(float(part.sum()) for part in self.potential_by_edge(poses))
+        rotation, translation = self.potential_by_edge(poses)
+        energy = rotation + translation
+        total = float(energy.sum() if self.likelihood is None else self.likelihood.potential(energy).sum())
         bingham = self.priors.rotation_matrices(n)
         if len(bingham):
             total -= float(np.einsum("na,nab,nb->", q, bingham, q))
@@ -157,12 +161,12 @@ class Posterior:
     @cached_property
     def edge_table(self) -> EdgeTable:
         """The edges in rows, sorted by target (see :mod:`tempose.kernels.potential`): for Hessians."""
-        return _edge_table(self.graph, self.edge_order, full=not self.graph.is_isotropic)
+        return _edge_table(self, full=not self.graph.is_isotropic)
 
     @cached_property
     def full_edge_table(self) -> EdgeTable:
         """The same with full precisions even if the graph is isotropic: what the minibatch kernel reads."""
-        return _edge_table(self.graph, self.edge_order, full=True)
+        return _edge_table(self, full=True)
 
     @cached_property
     def prior_table(self) -> PriorTable:
@@ -183,7 +187,7 @@ class Posterior:
     def edge_blocks(self) -> EdgeBlocks:
         """The edges in the order and layout of the gradient kernel."""
         groups = 4 * math.isqrt(self.graph.n_edges // PARALLEL_FROM_EDGES) if self.runs_parallel else 1
-        return _edge_blocks(self.graph, min(groups, _MOST_GROUPS))
+        return _edge_blocks(self, min(groups, _MOST_GROUPS))
 
     def workspace(self) -> Array:
         """Fresh scratch memory for the gradient kernel; one per thread of control."""
@@ -218,24 +222,28 @@ class Posterior:
         return -beta * self.potential(poses)
 
 
-def _edge_rows(graph: PoseGraph, full: bool) -> Array:
-    """Numbers of each edge (m, width) as in :data:`tempose.kernels.potential.ISO_WIDTH` and ``FULL_WIDTH``."""
+def _edge_rows(posterior: Posterior, full: bool) -> Array:
+    """Numbers of each edge (m, width) as in :data:`tempose.kernels.potential.ISO_WIDTH` and its neighbours."""
+    graph = posterior.graph
     if full:
         upper = np.triu_indices(3)
         parts = [graph.concentration_matrices[:, *upper], graph.precision_matrices[:, *upper]]
     else:
         parts = [graph.concentration[:, None], (graph.precision * graph.has_translation)[:, None]]
+    if posterior.likelihood is not None:
+        parts.append(posterior.likelihood.rows)
     return np.concatenate([graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t), *parts], axis=1)
 
 
-def _edge_table(graph: PoseGraph, order: NDArray[np.int64], full: bool) -> EdgeTable:
+def _edge_table(posterior: Posterior, full: bool) -> EdgeTable:
     from tempose.kernels.potential import EdgeTable
 
+    graph, order = posterior.graph, posterior.edge_order
     start = np.concatenate([[0], np.cumsum(np.bincount(graph.edge_j, minlength=graph.n_nodes))]).astype(np.int64)
-    return EdgeTable(start, graph.edge_i[order].astype(np.int32), _edge_rows(graph, full)[order])
+    return EdgeTable(start, graph.edge_i[order].astype(np.int32), _edge_rows(posterior, full)[order])
 
 
-def _edge_blocks(graph: PoseGraph, groups: int) -> EdgeBlocks:
+def _edge_blocks(posterior: Posterior, groups: int) -> EdgeBlocks:
     """Tiles of edges between pairs of node groups, in rounds of disjoint pairs.
 
     Groups are ranges of nodes with about the same number of edge ends; ``groups`` is 1 or even. All pairs are played as
@@ -244,6 +252,7 @@ def _edge_blocks(graph: PoseGraph, groups: int) -> EdgeBlocks:
     """
     from tempose.kernels.potential import BLOCK, EdgeBlocks
 
+    graph = posterior.graph
     i, j, m = graph.edge_i, graph.edge_j, graph.n_edges
     before = np.cumsum(graph.degree) - graph.degree
     group = np.minimum(before * groups // max(2 * m, 1), groups - 1)
@@ -260,7 +269,7 @@ def _edge_blocks(graph: PoseGraph, groups: int) -> EdgeBlocks:
     first, first_slot = np.cumsum(count) - count, np.cumsum(slots) - slots
     place = np.arange(slots.sum()) - np.repeat(first_slot, slots)  # within the tile; past its last edge, repeat that
     at = order[np.repeat(first, slots) + np.minimum(place, np.repeat(count, slots) - 1)]
-    edge = _edge_rows(graph, full=not graph.is_isotropic)[at]
+    edge = _edge_rows(posterior, full=not graph.is_isotropic)[at]
     edge[place >= np.repeat(count, slots), 7:] = 0.0  # no weight
     shape, width = (len(at) // BLOCK, BLOCK), edge.shape[1]
     return EdgeBlocks(

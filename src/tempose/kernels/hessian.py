@@ -11,6 +11,9 @@ where the first part of K is the Gauss–Newton term. For the translation, with
     U_trans = … + ½ |[D]×ω_j + Δ|²_{P_w} + u·(ω_j × Δ − ½ ω_j × (ω_j × D)).
 
 A Gaussian prior on the paper's t_i is the translation term of an edge from a node fixed at the origin.
+
+With a robust likelihood the Hessian of an edge is ``ρ′ H + ρ″ g gᵀ``, H and g those of its energy; the Gauss–Newton matrix
+leaves the second term out, which is never positive: what is left is the weighted problem of expectation maximisation.
 """
 
 from __future__ import annotations
@@ -18,7 +21,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tempose.kernels.potential import ISO_WIDTH, _multiply, _rotate
+from tempose.kernels.potential import (
+    FULL_WIDTH,
+    ISO_WIDTH,
+    ROBUST_WIDTH,
+    _full_edge,
+    _isotropic_edge,
+    _multiply,
+    _rotate,
+    robust_edge,
+)
 
 
 @njit(cache=True, inline="always")
@@ -153,6 +165,29 @@ def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij)
 
 
 @njit(cache=True)
+def _make_robust(edge, e, isotropic, aj, pj, ai, pi, exact, gi, gj, Hi, Hj, Hij):  # type: ignore[no-untyped-def]
+    """Turn the blocks of an edge's energy into those of ρ; ``gi`` and ``gj`` (6,) are scratch."""
+    a, b = (aj[0], aj[1], aj[2], aj[3]), (ai[0], ai[1], ai[2], ai[3])
+    d = (pi[0] - pj[0], pi[1] - pj[1], pi[2] - pj[2])
+    if isotropic:
+        energy, turn, push, swing = _isotropic_edge(edge, e, 0, 1, a, b, d)
+    else:
+        energy, turn, push, swing = _full_edge(edge, e, 0, 1, a, b, d)
+    last = edge.shape[1] - ROBUST_WIDTH
+    _, slope, bend = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2])
+    if not exact:
+        bend = 0.0
+    for k in range(3):
+        gi[k], gi[3 + k] = -turn[k], -push[k]
+        gj[k], gj[3 + k] = swing[k], push[k]
+    for r in range(6):
+        for c in range(6):
+            Hi[r, c] = slope * Hi[r, c] + bend * gi[r] * gi[c]
+            Hj[r, c] = slope * Hj[r, c] + bend * gj[r] * gj[c]
+            Hij[r, c] = slope * Hij[r, c] + bend * gi[r] * gj[c]
+
+
+@njit(cache=True)
 def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-untyped-def]
     """Add the second derivatives of a node's priors to ``out`` (6, 6)."""
     if prior.bingham.shape[0] > 0:
@@ -207,9 +242,11 @@ def hessian(table, prior, wxyz, position, exact, diagonal, off):  # type: ignore
     ``diagonal`` (n, 6, 6); ``off`` (m, 6, 6) has for each edge of ``table``, in its order, the block (i, j).
     """
     n = wxyz.shape[0]
-    isotropic = table.edge.shape[1] == ISO_WIDTH
+    width = table.edge.shape[1]
+    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
     s3, v3 = np.empty((10, 3, 3)), np.empty((4, 3))
     Hi, Hj = np.empty((6, 6)), np.empty((6, 6))
+    gi, gj = np.empty(6), np.empty(6)
     diagonal[:] = 0.0
     for j in range(n):
         for e in range(table.start[j], table.start[j + 1]):
@@ -217,6 +254,10 @@ def hessian(table, prior, wxyz, position, exact, diagonal, off):  # type: ignore
             _edge_blocks(
                 table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, off[e]
             )
+            if robust:
+                _make_robust(
+                    table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, off[e]
+                )
             for a in range(6):
                 for b in range(6):
                     diagonal[j, a, b] += Hj[a, b]

@@ -14,6 +14,9 @@ unused numbers:
 
 Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and ``R(a_j)ᵀ ρ``.
 
+With a robust likelihood (:mod:`tempose.likelihood`) an edge of energy e has the potential ρ(e): its gradient is that of e
+times ρ′(e), so edges go through the same arithmetic and are weighted afterwards.
+
 Edges come in blocks. Each goes through three loops: collect the poses at both ends in columns, compute (the compiler
 makes that loop four edges wide), and distribute the results to the nodes. Blocks come in tiles, tiles in rounds; the
 tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number. The
@@ -22,6 +25,7 @@ first round is special: its tiles hold the edges within each group of nodes, and
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +38,7 @@ Array = NDArray[np.float64]
 
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
 FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
+ROBUST_WIDTH = 3  # after either: a, (ν + d)/2, 2/ν, as in tempose.likelihood
 BLOCK = COLUMN  # edges
 _COLUMNS = 16
 
@@ -43,7 +48,7 @@ class EdgeTable(NamedTuple):
 
     start: NDArray[np.int64]  # (n + 1,) edges of target j are start[j]:start[j+1]
     source: NDArray[np.int32]  # (m,) node i
-    edge: Array  # (m, ISO_WIDTH) or (m, FULL_WIDTH)
+    edge: Array  # (m, ISO_WIDTH) or (m, FULL_WIDTH), or ROBUST_WIDTH more
 
 
 class EdgeBlocks(NamedTuple):
@@ -148,6 +153,36 @@ def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
         turn[0] + (d[1] * f2 - d[2] * f1), turn[1] + (d[2] * f0 - d[0] * f2), turn[2] + (d[0] * f1 - d[1] * f0),
     )  # fmt: skip
     return energy, turn, (f0, f1, f2), swing
+
+
+@njit(cache=True, forceinline=True)
+def robust_edge(energy, log_odds, half, scale):  # type: ignore[no-untyped-def]
+    """ρ, ρ′ and ρ″ of an energy; half = (ν + d)/2 and scale = 2/ν of a heavy-tailed core, 0 for the Gaussian one."""
+    core, slope, bend = energy, 1.0, 0.0
+    if scale > 0.0:
+        core = half * math.log1p(scale * energy)
+        slope = half * scale / (1.0 + scale * energy)
+        bend = -slope * scale / (1.0 + scale * energy)
+    x = core + log_odds  # log odds of outlier against inlier
+    small = math.exp(-abs(x))
+    outlier = (1.0 if x > 0.0 else small) / (1.0 + small)
+    inlier = (small if x > 0.0 else 1.0) / (1.0 + small)
+    at_zero = max(log_odds, 0.0) + math.log1p(math.exp(-abs(log_odds)))
+    rho = min(core, -log_odds) - math.log1p(small) + at_zero
+    return rho, inlier * slope, inlier * bend - inlier * outlier * slope * slope
+
+
+@njit(cache=True)
+def _make_robust(edge, b, column):  # type: ignore[no-untyped-def]
+    """Replace energies and gradients of block b in ``column`` by those of ρ."""
+    at = (edge.shape[1] // BLOCK - ROBUST_WIDTH) * BLOCK
+    for k in range(BLOCK):
+        rho, weight, _ = robust_edge(
+            column[k + 12 * BLOCK], edge[b, at + k], edge[b, at + BLOCK + k], edge[b, at + 2 * BLOCK + k]
+        )
+        for c in range(12):
+            column[k + c * BLOCK] *= weight
+        column[k + 12 * BLOCK] = rho
 
 
 @njit(cache=True)
@@ -278,7 +313,8 @@ def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
     """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
     column = np.empty(_COLUMNS * BLOCK)
     edge = blocks.edge
-    isotropic = edge.shape[1] == ISO_WIDTH * BLOCK
+    width = edge.shape[1] // BLOCK
+    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
     first, last = blocks.tile[t], blocks.tile[t + 1]
     energy = 0.0
     if t < blocks.group.shape[0] - 1:
@@ -290,6 +326,8 @@ def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
             _compute_isotropic(edge, b, column)
         else:
             _compute_full(edge, b, column)
+        if robust:
+            _make_robust(edge, b, column)
         energy += _distribute(blocks, b, ahead, state, column, out)
     return energy
 
@@ -331,12 +369,17 @@ def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore
         ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
         d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
         one, turn, push, swing = _full_edge(table.edge, e, 0, 1, aj, ai, d)
+        share = weight
+        if table.edge.shape[1] > FULL_WIDTH:
+            last = table.edge[e, FULL_WIDTH:]
+            one, slope, _ = robust_edge(one, last[0], last[1], last[2])
+            share *= slope
         energy += weight * one
         for k in range(3):
-            out[i, k] -= weight * turn[k]
-            out[j, k] += weight * swing[k]
-            out[i, 3 + k] -= weight * push[k]
-            out[j, 3 + k] += weight * push[k]
+            out[i, k] -= share * turn[k]
+            out[j, k] += share * swing[k]
+            out[i, 3 + k] -= share * push[k]
+            out[j, 3 + k] += share * push[k]
     for node in range(state.shape[0]):
         energy += _add_prior(prior, state, node, out)
     return energy

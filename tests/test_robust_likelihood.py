@@ -1,0 +1,279 @@
+"""The robust likelihood: densities that integrate to one, derivatives, limits; U, gradient and Hessian built on it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from conftest import random_graph
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.graph import PoseGraph
+from tempose.kernels.potential import minibatch_gradient, robust_edge
+from tempose.likelihood import RobustLikelihood, outlier_spread
+from tempose.optimum.curvature import Curvature
+from tempose.optimum.newton import minimise
+from tempose.poses import Poses
+from tempose.posterior import Posterior
+from test_kernels import nudged, numerical_gradient, packed, random_poses
+from test_optimum import dense
+
+TAILS = [math.inf, 1.0, 5.0]
+KINDS = ["scalar", "vector", "full"]
+
+
+def one_edge(concentration: object, precision: object = 1.0, t: object = None) -> PoseGraph:
+    translation = None if t is None else [t]
+    return PoseGraph.from_edges(
+        [(0, 1)], [quat.IDENTITY], translation, concentration=[concentration], precision=precision
+    )
+
+
+def robust(graph: PoseGraph, tail: float, prior: object = 0.7) -> Posterior:
+    return Posterior(graph, likelihood=RobustLikelihood.of(graph, prior, tail=tail))
+
+
+# ---------------------------------------------------------------------- densities
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("lam", [0.5, 30.0, 2e4])
+def test_inlier_density_of_rotations_integrates_to_one(tail, lam):
+    likelihood = RobustLikelihood.of(one_edge(lam), 1.0, tail=tail)
+
+    def density(angle):  # the uniform distribution has angles of density (1 − cos θ)/π
+        energy = lam * math.sin(0.5 * angle) ** 2
+        return math.exp(float(likelihood.log_density(np.array([energy]))[0])) * (1.0 - math.cos(angle)) / math.pi
+
+    width = math.sqrt(2.0 / lam)
+    total = integrate.quad(density, 0, math.pi, epsabs=0, epsrel=1e-10, limit=400, points=[min(width, 3.0)])[0]
+    assert total == pytest.approx(1.0, rel=1e-8)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_inlier_density_with_translation_integrates_to_one(tail):
+    lam, tau = 12.0, 3.0
+    likelihood = RobustLikelihood.of(one_edge(lam, tau, [0.0, 0.0, 0.0]), 1.0, tail=tail)
+    assert likelihood.freedom[0] == 6.0
+
+    def density(angle, s):  # r = s/(1 − s) on the half line
+        r = s / (1.0 - s)
+        energy = lam * np.sin(0.5 * angle) ** 2 + 0.5 * tau * r * r
+        sphere = 4.0 * math.pi * r * r / (1.0 - s) ** 2
+        return np.exp(likelihood.log_inlier[0] - likelihood.core(energy)) * sphere * (1.0 - np.cos(angle)) / math.pi
+
+    x, w = np.polynomial.legendre.leggauss(200)
+    angle, s = 0.5 * math.pi * (x + 1.0), 0.5 * (x + 1.0)
+    total = 0.25 * math.pi * np.einsum("a,b,ab->", w, w, density(angle[:, None], s[None, :]))
+    assert total == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_anisotropic_density_integrates_to_one(tail):
+    lam = np.array([1.0, 6.0, 20.0])
+    likelihood = RobustLikelihood.of(one_edge(lam), 1.0, tail=tail)
+    x, w = np.polynomial.legendre.leggauss(120)
+    eta = 0.25 * math.pi * (x + 1.0)
+    xi = 2.0 * math.pi * np.arange(120) / 120
+    e, a, b = np.meshgrid(eta, xi, xi, indexing="ij")  # Hopf coordinates: dS = sin η cos η dη dξ₁ dξ₂
+    nu = np.stack([np.cos(e) * np.sin(a), np.sin(e) * np.cos(b), np.sin(e) * np.sin(b)])
+    energy = np.einsum("k,k...->...", lam, nu**2)
+    value = np.exp(likelihood.log_inlier[0] - likelihood.core(energy)) * np.sin(e) * np.cos(e)
+    total = 0.25 * math.pi * np.einsum("a,abc->", w, value) * (2.0 * math.pi / 120) ** 2 / (2.0 * math.pi**2)
+    assert total == pytest.approx(1.0, rel=1e-7)
+
+
+def test_many_different_concentrations_are_interpolated_to_the_same_normalisers():
+    lam = np.geomspace(0.3, 1e6, 300)
+    pairs = [(k, k + 1) for k in range(300)]
+    graph = PoseGraph.from_edges(pairs, np.tile(quat.IDENTITY, (300, 1)), concentration=lam)
+    together = RobustLikelihood.of(graph, 0.5, tail=2.0).log_inlier
+    alone = [RobustLikelihood.of(one_edge(x), 0.5, tail=2.0).log_inlier[0] for x in lam[::37]]
+    assert together[::37] == pytest.approx(np.array(alone), abs=1e-5)
+
+
+def test_outlier_density_is_a_wide_gaussian_times_uniform():
+    rng = np.random.default_rng(0)
+    graph = random_graph(rng, 5, 12, "full", rotation_only=True)
+    likelihood = RobustLikelihood.of(graph, 0.5, outlier_sigma=2.5)
+    has = graph.has_translation
+    expected = stats.norm.logpdf(graph.j_from_i_t[has], scale=2.5).sum(axis=1)
+    assert likelihood.log_outlier[has] == pytest.approx(expected, rel=1e-12)
+    assert np.all(likelihood.log_outlier[~has] == 0.0)
+    assert outlier_spread(graph) == pytest.approx(np.sqrt(np.mean(graph.j_from_i_t[has] ** 2)))
+
+
+def test_a_direction_without_precision_is_in_neither_density():
+    graph = one_edge(10.0, np.diag([4.0, 4.0, 0.0])[None], [1.0, 2.0, 50.0])
+    likelihood = RobustLikelihood.of(graph, 0.5, outlier_sigma=2.0)
+    assert likelihood.freedom[0] == 5.0
+    assert likelihood.log_outlier[0] == pytest.approx(stats.norm.logpdf([1.0, 2.0], scale=2.0).sum())
+
+
+def test_heavy_core_is_the_gamma_mixture_it_says():
+    d, tail = 6.0, 3.0
+    likelihood = RobustLikelihood(np.ones(1), np.zeros(1), np.zeros(1), np.array([d]), tail)
+    prior = stats.gamma(0.5 * tail, scale=2.0 / tail)
+    for energy in (0.0, 0.7, 9.0):
+        mixed = integrate.quad(lambda w, e=energy: prior.pdf(w) * w ** (0.5 * d) * math.exp(-w * e), 0, np.inf)[0]
+        unit = integrate.quad(lambda w: prior.pdf(w) * w ** (0.5 * d), 0, np.inf)[0]
+        mean = integrate.quad(lambda w, e=energy: prior.pdf(w) * w ** (1 + 0.5 * d) * math.exp(-w * e), 0, np.inf)[0]
+        assert likelihood.core(np.array([energy]))[0] == pytest.approx(-math.log(mixed / unit), rel=1e-7, abs=1e-9)
+        assert likelihood.core_weight(np.array([energy]))[0] == pytest.approx(mean / mixed, rel=1e-7)
+
+
+# ---------------------------------------------------------------------- ρ and its derivatives
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("prior", [0.05, 0.9, 1.0 - 1e-12, 1.0])
+def test_derivatives_of_rho(tail, prior):
+    graph = one_edge(50.0, 4.0, [1.0, 0.0, 2.0])
+    likelihood = RobustLikelihood.of(graph, prior, tail=tail)
+    for energy in (0.0, 1e-3, 1.0, 8.0, 20.0, 1e4):
+        e = np.array([energy])
+        h = 1e-6 * (1.0 + energy)
+        up, down = e + h, e - h
+        slope = (likelihood.potential(up) - likelihood.potential(down)) / (2 * h)
+        bend = (likelihood.weight(up) - likelihood.weight(down)) / (2 * h)
+        assert likelihood.weight(e) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        assert likelihood.curvature(e) == pytest.approx(bend, rel=1e-6, abs=1e-8)
+        twin = robust_edge(energy, *likelihood.rows[0])
+        here = [float(f(e)[0]) for f in (likelihood.potential, likelihood.weight, likelihood.curvature)]
+        assert twin == pytest.approx(here, rel=1e-12, abs=1e-14)
+    assert likelihood.potential(np.zeros(1))[0] == 0.0
+
+
+def test_rho_is_the_density_up_to_a_constant_and_gamma_is_bayes():
+    graph = one_edge(50.0, 4.0, [1.0, 0.0, 2.0])
+    likelihood = RobustLikelihood.of(graph, 0.3, tail=4.0)
+    energy = np.linspace(0.0, 40.0, 9)[:, None]
+    density = likelihood.log_density(energy)
+    assert likelihood.potential(energy) - likelihood.potential(energy[:1]) == pytest.approx(density[0] - density)
+    inlier = 0.3 * np.exp(likelihood.log_inlier - likelihood.core(energy))
+    assert likelihood.inlier_probability(energy) == pytest.approx(
+        inlier / (inlier + 0.7 * np.exp(likelihood.log_outlier))
+    )
+
+
+def test_certain_inliers_are_the_ordinary_model_and_huge_energies_do_no_harm():
+    likelihood = RobustLikelihood.of(one_edge(50.0), 1.0)
+    energy = np.array([0.0, 3.0, 1e300])
+    assert np.all(likelihood.potential(energy) == energy)
+    broken = RobustLikelihood.of(one_edge(50.0), 0.5)
+    assert broken.potential(energy)[2] == pytest.approx(float(np.logaddexp(0, -broken.log_odds)[0]))
+    assert broken.weight(energy)[2] == 0.0
+    assert broken.curvature(energy)[2] == 0.0
+
+
+@pytest.mark.parametrize(("options", "words"), [({"tail": 0.0}, "tail"), ({"outlier_sigma": 0.0}, "spread")])
+def test_bad_options_are_refused(options, words):
+    with pytest.raises(OptionError, match=words):
+        RobustLikelihood.of(one_edge(5.0, 1.0, [1.0, 0.0, 0.0]), 0.5, **options)
+    with pytest.raises(OptionError, match="probabilities"):
+        RobustLikelihood.of(one_edge(5.0), 0.0)
+
+
+# ---------------------------------------------------------------------- the posterior
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_is_the_derivative_of_the_definition(tail, kind):
+    rng = np.random.default_rng(KINDS.index(kind))
+    graph = random_graph(rng, 5, 14, kind, rotation_only=True)
+    posterior = robust(graph, tail, rng.uniform(0.2, 1.0, 14))
+    poses = random_poses(rng, 5)
+    energy, gradient = posterior.gradient(poses)
+    expected = numerical_gradient(posterior, poses)
+    assert energy == pytest.approx(posterior.reference_potential(poses), rel=1e-12)
+    assert np.abs(gradient - expected).max() < 1e-6 * max(1.0, np.abs(expected).max())
+    plain = Posterior(graph).gradient(poses)[1]
+    assert np.abs(plain - expected).max() > 0.1  # negative control: the ordinary gradient is another one
+
+
+@pytest.mark.parametrize("kind", ["scalar", "full"])
+def test_minibatch_of_every_edge_is_the_gradient(kind):
+    rng = np.random.default_rng(4)
+    graph = random_graph(rng, 6, 20, kind, rotation_only=True)
+    posterior = robust(graph, 3.0)
+    poses = random_poses(rng, 6)
+    table = posterior.full_edge_table
+    target = np.repeat(np.arange(6), np.diff(table.start))
+    out = np.zeros((6, 8))
+    energy = minibatch_gradient(
+        table, posterior.prior_table, packed(poses), np.stack([target, np.arange(20)], axis=1), 1.0, out
+    )
+    expected = posterior.gradient(poses)
+    assert energy == pytest.approx(expected[0], rel=1e-12)
+    assert out[:, :6] == pytest.approx(expected[1], rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_hessian_is_the_derivative_of_the_gradient(tail, kind):
+    rng = np.random.default_rng(7)
+    graph = random_graph(rng, 5, 12, kind, rotation_only=True)
+    graph = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, 0.05 * graph.concentration,
+        0.05 * graph.precision,
+    )  # fmt: skip
+    posterior, poses = robust(graph, tail), random_poses(rng, 5)
+    H = dense(Curvature(posterior), poses)
+    gauss_newton = dense(Curvature(posterior), poses, exact=False)
+
+    def potential(x: np.ndarray) -> float:
+        x = x.reshape(5, 6)
+        wxyz = quat.multiply(quat.exp(x[:, :3]), poses.wxyz)
+        return posterior.reference_potential(Poses(poses.ids, wxyz, poses.position + x[:, 3:]))
+
+    e = 1e-3
+    for _ in range(8):
+        d = rng.standard_normal(30)
+        f = [potential(k * e * d) for k in (-2, -1, 0, 1, 2)]
+        second = (-f[0] + 16 * f[1] - 30 * f[2] + 16 * f[3] - f[4]) / (12 * e * e)
+        assert d @ H @ d == pytest.approx(second, rel=1e-5, abs=1e-5 * np.abs(H).max())
+        assert abs(d @ gauss_newton @ d - second) > 1e-3 * abs(second)  # negative control
+
+
+def test_gauss_newton_is_that_of_the_weighted_problem():
+    rng = np.random.default_rng(8)
+    graph = random_graph(rng, 5, 12)
+    posterior = robust(graph, math.inf)
+    poses = random_poses(rng, 5)
+    weight = posterior.likelihood.weight(sum(posterior.potential_by_edge(poses)))
+    weighted = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, weight * graph.concentration,
+        weight * graph.precision,
+    )  # fmt: skip
+    found, expected = (dense(Curvature(p), poses, exact=False) for p in (posterior, Posterior(weighted)))
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
+    gradient = posterior.gradient(poses)[1]
+    assert gradient == pytest.approx(Posterior(weighted).gradient(poses)[1], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("tail", [math.inf, 4.0])
+def test_newton_ends_at_a_minimum_of_the_robust_potential(tail):
+    from tempose.simulation import simulate
+
+    made = simulate(12, completeness=0.6, seed=3)
+    graph = made.graph
+    wrong = np.arange(0, graph.n_edges, 5)
+    wxyz = graph.j_from_i_wxyz.copy()
+    wxyz[wrong] = quat.random_uniform(np.random.default_rng(1), len(wrong))
+    graph = PoseGraph(
+        graph.node_ids, graph.edge_i, graph.edge_j, wxyz, graph.j_from_i_t, graph.concentration, graph.precision
+    )
+    posterior = robust(graph, tail, 0.8)
+    found = minimise(Curvature(posterior), made.truth)
+    assert found.status == "converged"
+    assert found.is_minimum
+    assert found.potential < posterior.potential(made.truth)
+    for node in (1, 7):
+        for direction in range(6):
+            assert posterior.potential(nudged(found.poses, node, direction, 1e-3)) > found.potential
+    gamma = posterior.likelihood.inlier_probability(sum(posterior.potential_by_edge(found.poses)))
+    assert set(np.flatnonzero(gamma < 0.5)) == set(wrong)
