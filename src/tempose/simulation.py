@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,41 @@ def measure(
         np.full(len(pairs), float(concentration_from_sigma(sigma_rad or 1e-6))),
         np.full(len(pairs), 1.0 / (sigma_trans or 1e-6 * size) ** 2),
     )  # fmt: skip
+
+
+OUTLIER_DEG = (60.0, 80.0)  # the paper's outliers: how far they are turned,
+OUTLIER_SHIFT = (0.0, 1.0)  # and shifted along each axis
+
+
+@dataclass(frozen=True, eq=False)
+class Corrupted:
+    """A graph with wrong measurements, and which they are (m,)."""
+
+    graph: PoseGraph
+    is_wrong: NDArray[np.bool_]
+
+
+def corrupt(graph: PoseGraph, share: float, *, seed: int = 0) -> Corrupted:
+    """Make a share of the measurements wrong, as in the paper's appendix.
+
+    Each wrong ``j_from_i`` becomes ``wrong ∘ j_from_i``: ``wrong`` turns by an angle uniform in :data:`OUTLIER_DEG` about an
+    axis of uniform direction, and shifts by a vector whose three components are uniform in :data:`OUTLIER_SHIFT`. The
+    stated precisions stay: nobody is told which edges are wrong. With one seed, the wrong edges of a smaller share are
+    among those of a larger one.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise OptionError(f"the share of wrong edges must be in [0, 1], not {share}")
+    rng, m = streams.generator(seed, "corrupt"), graph.n_edges
+    axis = rng.standard_normal((m, 3))
+    angle = np.radians(rng.uniform(*OUTLIER_DEG, (m, 1)))
+    turn = quat.exp(angle * axis / np.linalg.norm(axis, axis=1, keepdims=True))
+    shift = rng.uniform(*OUTLIER_SHIFT, (m, 3))
+    is_wrong = np.zeros(m, dtype=bool)
+    is_wrong[rng.permutation(m)[: round(share * m)]] = True
+    wxyz, t = se3.compose((turn, shift), (graph.j_from_i_wxyz, graph.j_from_i_t))
+    wxyz = np.where(is_wrong[:, None], quat.canonical(wxyz), graph.j_from_i_wxyz)
+    t = np.where(is_wrong[:, None], t, graph.j_from_i_t)
+    return Corrupted(replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), is_wrong)
 
 
 _Shape = tuple[Array, Array, NDArray[np.int64]]
