@@ -1,0 +1,215 @@
+"""A finished reconstruction: cameras and points with their error bars, saved, reloaded and handed to other programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.errors import GraphError, ParseError
+from tempose.files import write_atomically
+from tempose.geometry import quaternion as quat
+from tempose.io._text import PathLike
+from tempose.io.ply import write_ply
+from tempose.poses import Poses
+from tempose.sfm.structure import GOOD, STATUS, Observations, Structure, rms_sigma
+
+Array = NDArray[np.float64]
+FILE = "scene.npz"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Cameras and points.
+
+    Parameters
+    ----------
+    poses
+        Camera poses, ids are image names.
+    intrinsics, image_size
+        Pinhole calibration (n, 3, 3) and width, height (n, 2) in pixels.
+    camera_covariance
+        Covariances of the poses (n, 6, 6), tangent order (rotation, position), radians and scene units, world frame; NaN
+        where unknown.
+    observations, structure
+        What was seen and the points made of it.
+    colour
+        Photographic colours (p, 3), or ``None``.
+    gauge
+        In words: relative to what every σ is, and what fixes the scale.
+    unit
+        Of length: ``"m"`` if metric, else ``"units"``.
+    """
+
+    poses: Poses
+    intrinsics: Array
+    image_size: NDArray[np.int64]
+    camera_covariance: Array
+    observations: Observations
+    structure: Structure
+    colour: NDArray[np.uint8] | None
+    gauge: str
+    unit: str = "units"
+
+    @property
+    def camera_sigma(self) -> tuple[Array, Array]:
+        """1σ per axis of the orientations (degrees) and of the positions (scene units), each (n,)."""
+        return np.degrees(rms_sigma(self.camera_covariance[:, :3, :3])), rms_sigma(self.camera_covariance[:, 3:, 3:])
+
+    def save(self, path: PathLike) -> None:
+        """Write everything to one file."""
+        s = self.structure
+        arrays: dict[str, Any] = {f"structure_{f.name}": getattr(s, f.name) for f in fields(s)}
+        arrays |= {f"observations_{f.name}": getattr(self.observations, f.name) for f in fields(self.observations)}
+        arrays |= {
+            "wxyz": self.poses.wxyz,
+            "position": self.poses.position,
+            "intrinsics": self.intrinsics,
+            "image_size": self.image_size,
+            "camera_covariance": self.camera_covariance,
+        }
+        if self.colour is not None:
+            arrays["colour"] = self.colour
+        about = {
+            "format": _FORMAT,
+            "names": [str(name) for name in self.poses.ids],
+            "gauge": self.gauge,
+            "unit": self.unit,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, about=np.array(json.dumps(about)), **arrays)
+        write_atomically(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: PathLike) -> Scene:
+        """Read what :meth:`save` wrote; a directory stands for the ``scene.npz`` in it."""
+        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+        if not file.is_file():
+            raise ParseError(file, None, "there is no reconstruction here; make one with 'tempose sfm IMAGES -o DIR'")
+        try:
+            with np.load(file, allow_pickle=False) as data:
+                about = json.loads(str(data["about"]))
+                if about["format"] != _FORMAT:
+                    raise ParseError(file, None, f"format {about['format']} is not {_FORMAT}, which this version reads")
+                return cls(
+                    poses=Poses(tuple(about["names"]), data["wxyz"], data["position"]),
+                    intrinsics=data["intrinsics"],
+                    image_size=data["image_size"],
+                    camera_covariance=data["camera_covariance"],
+                    observations=Observations(**_part(data, "observations", Observations)),
+                    structure=Structure(**_part(data, "structure", Structure)),
+                    colour=data.get("colour"),
+                    gauge=about["gauge"],
+                    unit=about["unit"],
+                )
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise ParseError(file, None, "is cut off or not a reconstruction; run 'tempose sfm' again") from None
+
+    def write_clouds(self, directory: PathLike) -> None:
+        """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
+
+        Both carry σ, its two shares, views, angle and status of every point as scalar fields; points of a status other
+        than good are in the file and marked.
+        """
+        s = self.structure
+        placed = np.all(np.isfinite(s.position), axis=1)
+        base = {name: s.position[placed, k] for k, name in enumerate("xyz")}
+        scalars = {
+            "sigma": s.sigma[placed].astype("f4"),
+            "sigma_image": rms_sigma(s.image_covariance)[placed].astype("f4"),
+            "sigma_pose": rms_sigma(s.pose_covariance)[placed].astype("f4"),
+            "views": s.n_views[placed],
+            "angle_deg": s.angle_deg[placed].astype("f4"),
+            "status": s.status[placed].astype("u1"),
+        }
+        comments = (
+            f"unit of length: {self.unit}; sigma per axis (root mean square of three)",
+            f"gauge: {self.gauge}",
+            "status: " + ", ".join(f"{k} {name}" for k, name in enumerate(STATUS)),
+        )
+        photo = np.full((len(placed), 3), 160, np.uint8) if self.colour is None else self.colour
+        for name, colour in (("points.ply", photo[placed]), ("points_sigma.ply", sigma_colours(s)[placed])):
+            channels = {channel: colour[:, k] for k, channel in enumerate(("red", "green", "blue"))}
+            write_ply(Path(directory) / name, {**base, **channels, **scalars}, comments)
+
+    def write_colmap(self, directory: PathLike) -> None:
+        """A COLMAP text model (``cameras.txt``, ``images.txt``, ``points3D.txt``) of the good points.
+
+        Columns as in COLMAP's documentation: images hold ``cam_from_world``, quaternion ``wxyz``; the error of a point
+        is its mean reprojection error in pixels.
+        """
+        if np.any(self.intrinsics[:, 0, 1]):
+            raise GraphError("COLMAP's pinhole camera has no skew; this reconstruction's cameras do")
+        target = Path(directory)
+        target.mkdir(parents=True, exist_ok=True)
+        o, s = self.observations, self.structure
+        kept = s.used & (s.status[o.point_of] == GOOD)
+        order = np.flatnonzero(kept)[np.argsort(o.camera_of[kept], kind="stable")]
+        place = np.zeros(len(o), np.int64)  # number of an observation within its image
+        starts = np.searchsorted(o.camera_of[order], np.arange(len(self.poses) + 1))
+        place[order] = np.arange(len(order)) - starts[o.camera_of[order]]
+        write_atomically(target / "cameras.txt", self._cameras_text().encode())
+        write_atomically(target / "images.txt", self._images_text(order, starts).encode())
+        write_atomically(target / "points3D.txt", self._points_text(kept, place).encode())
+
+    def _cameras_text(self) -> str:
+        rows = ["# CAMERA_ID MODEL WIDTH HEIGHT fx fy cx cy"]
+        for k, (K, (width, height)) in enumerate(zip(self.intrinsics, self.image_size.tolist(), strict=True), 1):
+            numbers = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
+            rows.append(" ".join([str(k), "PINHOLE", str(width), str(height), *(repr(float(x)) for x in numbers)]))
+        return "\n".join(rows) + "\n"
+
+    def _images_text(self, order: NDArray[np.int64], starts: NDArray[np.int64]) -> str:
+        o = self.observations
+        q, t = self.poses.node_from_world
+        q = quat.canonical(q)
+        rows = ["# IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID of each image point"]
+        for k, name in enumerate(self.poses.ids):
+            rows.append(" ".join([str(k + 1), *map(str, q[k].tolist() + t[k].tolist()), str(k + 1), str(name)]))
+            seen = order[starts[k] : starts[k + 1]]
+            pixel, points = o.pixel[seen].tolist(), (o.point_of[seen] + 1).tolist()
+            rows.append(" ".join(f"{x!r} {y!r} {p}" for (x, y), p in zip(pixel, points, strict=True)))
+        return "\n".join(rows) + "\n"
+
+    def _points_text(self, kept: NDArray[np.bool_], place: NDArray[np.int64]) -> str:
+        o, s = self.observations, self.structure
+        rows = ["# POINT3D_ID X Y Z R G B ERROR, then IMAGE_ID POINT2D_IDX of each view"]
+        for p in np.flatnonzero(s.status == GOOD).tolist():
+            views = [k for k in range(o.first[p], o.first[p + 1]) if kept[k]]
+            colour = [160, 160, 160] if self.colour is None else self.colour[p].tolist()
+            track = [f"{o.camera_of[k] + 1} {place[k]}" for k in views]
+            values = [p + 1, *s.position[p].tolist(), *colour, float(s.rms_px[p]) * np.sqrt(2.0)]
+            rows.append(" ".join([*map(str, values), *track]))
+        return "\n".join(rows) + "\n"
+
+
+def sigma_colours(structure: Structure) -> NDArray[np.uint8]:
+    """Jet (p, 3) over log σ, from the 2% to the 98% quantile of the good points; grey where σ is unknown."""
+    sigma = structure.sigma
+    known = np.isfinite(sigma) & (sigma > 0.0)
+    good = known & (structure.status == GOOD)
+    out = np.full((len(sigma), 3), 128, np.uint8)
+    if not good.any():
+        return out
+    low, high = np.quantile(np.log(sigma[good]), [0.02, 0.98])
+    out[known] = jet((np.log(sigma[known]) - low) / max(high - low, 1e-12))
+    return out
+
+
+def jet(x: Array) -> NDArray[np.uint8]:
+    """The colour map of the paper's pictures, (n, 3) bytes for values in [0, 1]: blue, cyan, yellow, red."""
+    x = np.clip(x, 0.0, 1.0)[:, None]
+    return np.asarray(np.rint(255 * np.clip(1.5 - np.abs(4.0 * x - [3.0, 2.0, 1.0]), 0.0, 1.0)), np.uint8)
+
+
+def _part(data: Any, prefix: str, kind: type) -> dict[str, Any]:
+    """Constructor arguments of one of the parts; single numbers come back as numbers."""
+    values = {f.name: data[f"{prefix}_{f.name}"] for f in fields(kind)}
+    return {name: value.item() if value.ndim == 0 else value for name, value in values.items()}

@@ -1,0 +1,119 @@
+"""Finished reconstructions: saved, reloaded, and read by other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempose.errors import GraphError, ParseError
+from tempose.geometry import quaternion as quat
+from tempose.io.ply import read_ply, write_ply
+from tempose.poses import Poses
+from tempose.sfm.scene import Scene, jet, sigma_colours
+from tempose.sfm.structure import reconstruct
+from test_structure import K, ring, seen
+
+
+def make_scene() -> Scene:
+    rng = np.random.default_rng(1)
+    poses, points = ring(rng)
+    poses = Poses(tuple(f"{k:04d}.jpg" for k in range(len(poses))), poses.wxyz, poses.position)
+    obs = seen(poses, points, 0.5, rng)
+    n = len(poses)
+    draws = [(poses.wxyz, poses.position + 0.01 * rng.normal(size=(n, 3))) for _ in range(5)]
+    return Scene(
+        poses=poses,
+        intrinsics=np.tile(np.where(K == 1.0, 0.0, K) + np.diag([0.0, 0.0, 1.0]), (n, 1, 1)),
+        image_size=np.tile([640, 480], (n, 1)),
+        camera_covariance=np.tile(1e-4 * np.eye(6), (n, 1, 1)),
+        observations=obs,
+        structure=reconstruct(poses, K, obs, draws),
+        colour=rng.integers(0, 255, size=(obs.n_points, 3)).astype(np.uint8),
+        gauge="camera 0000.jpg fixed",
+        unit="m",
+    )
+
+
+def test_a_saved_scene_comes_back_whole(tmp_path: Path) -> None:
+    scene = make_scene()
+    scene.save(tmp_path / "scene.npz")
+    again = Scene.load(tmp_path)
+    assert again.poses.ids == scene.poses.ids and again.gauge == scene.gauge and again.unit == "m"
+    assert np.array_equal(again.structure.covariance, scene.structure.covariance)
+    assert again.structure.sigma_px == scene.structure.sigma_px and again.structure.n_draws == 5
+    assert np.array_equal(again.observations.pixel, scene.observations.pixel)
+    assert again.colour is not None and np.array_equal(again.colour, scene.colour)
+
+
+def test_missing_and_broken_scenes_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match="tempose sfm"):
+        Scene.load(tmp_path)
+    make_scene().save(tmp_path / "scene.npz")
+    data = (tmp_path / "scene.npz").read_bytes()
+    (tmp_path / "scene.npz").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ParseError, match="cut off"):
+        Scene.load(tmp_path)
+
+
+def test_clouds_carry_the_sigmas(tmp_path: Path) -> None:
+    scene = make_scene()
+    scene.write_clouds(tmp_path)
+    photo, coloured = read_ply(tmp_path / "points.ply"), read_ply(tmp_path / "points_sigma.ply")
+    assert np.allclose(photo["sigma"], scene.structure.sigma, rtol=1e-6)
+    assert np.allclose(photo["sigma"] ** 2, photo["sigma_image"] ** 2 + photo["sigma_pose"] ** 2, rtol=1e-5)
+    assert np.array_equal(np.stack([photo["x"], photo["y"], photo["z"]], axis=1), scene.structure.position)
+    surest, worst = np.argmin(coloured["sigma"]), np.argmax(coloured["sigma"])
+    assert coloured["blue"][surest] > coloured["red"][surest]
+    assert coloured["red"][worst] > coloured["blue"][worst]
+    assert np.array_equal(sigma_colours(scene.structure)[:, 0], coloured["red"])
+
+
+def test_jet_is_the_colour_map_of_the_paper() -> None:
+    ends = jet(np.array([0.0, 0.375, 0.5, 0.625, 1.0]))
+    assert ends.tolist() == [[0, 0, 128], [0, 255, 255], [128, 255, 128], [255, 255, 0], [128, 0, 0]]
+
+
+def test_ply_refusals(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="x, y and z"):
+        write_ply(tmp_path / "a.ply", {"x": np.zeros(1)})
+    with pytest.raises(GraphError, match="one length"):
+        write_ply(tmp_path / "a.ply", {"x": np.zeros(1), "y": np.zeros(2), "z": np.zeros(1)})
+    write_ply(tmp_path / "a.ply", {c: np.arange(3.0) for c in "xyz"}, ("two\nlines",))
+    data = (tmp_path / "a.ply").read_bytes()
+    (tmp_path / "a.ply").write_bytes(data[:-1])
+    with pytest.raises(ParseError, match="cut off"):
+        read_ply(tmp_path / "a.ply")
+    (tmp_path / "b.ply").write_text("solid\n")
+    with pytest.raises(ParseError, match="not a PLY"):
+        read_ply(tmp_path / "b.ply")
+    (tmp_path / "c.ply").write_text("ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\nnan?\n")
+    with pytest.raises(ParseError, match="1 rows of 1 numbers"):
+        read_ply(tmp_path / "c.ply")
+    (tmp_path / "c.ply").write_text("ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n2.5\n")
+    assert read_ply(tmp_path / "c.ply")["x"].tolist() == [2.5]
+
+
+def test_colmap_opens_the_model_and_agrees_with_its_errors(tmp_path: Path) -> None:
+    pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
+    scene = make_scene()
+    scene.write_colmap(tmp_path)
+    model = pycolmap.Reconstruction(str(tmp_path))
+    assert model.num_images() == len(scene.poses) and model.num_points3D() == scene.structure.counts()["good"]
+    for image in model.images.values():
+        pose = image.cam_from_world()
+        row = scene.poses.index[image.name]
+        q, t = scene.poses.node_from_world
+        turned = quat.angle_between(np.roll(pose.rotation.quat, 1), q[row])
+        assert turned < 1e-7 and np.allclose(pose.translation, t[row])
+    plain = scene.intrinsics[0]
+    P = plain @ np.hstack(
+        [quat.to_matrix(scene.poses.node_from_world[0][0]), scene.poses.node_from_world[1][0][:, None]]
+    )
+    for index, point in list(model.points3D.items())[:5]:
+        assert np.allclose(point.xyz, scene.structure.position[index - 1])
+        element = next(e for e in point.track.elements if e.image_id == 1)
+        seen_at = model.images[1].points2D[element.point2D_idx].xy
+        h = P @ np.append(point.xyz, 1.0)
+        assert np.linalg.norm(h[:2] / h[2] - seen_at) < 5.0
