@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from tempose.errors import GraphError, OptionError
-from tempose.report import page
-from tempose.report.page import Fact, Histogram, ReportData, Trace, render_page, write_page
+from tempose.report import page, parts
+from tempose.report.page import ReportData, Trace, render_page, write_page
+from tempose.report.parts import Fact, Histogram
 from tempose.report.plots import fitting_factor, plot_graph, save_picture
 
 EVIL = ['</script><script>document.title="hit"</script>', "\"quoted\" & 'single'", "<!--", "日本 é\u2028", "{{title}}"]
@@ -258,7 +259,7 @@ def test_histogram_counts_every_value_once(n, kind):
         "whole": rng.integers(0, 11, n).astype(float),
         "offset": 1e6 + rng.random(n),
     }[kind]
-    bins = page.histogram_bins(Histogram("x", np.concatenate([values, [np.nan, np.inf]])))
+    bins = parts.histogram_bins(Histogram("x", np.concatenate([values, [np.nan, np.inf]])))
     assert bins["n"] == n
     assert bins["missing"] == 2
     assert bins["median"] == np.median(values)
@@ -277,20 +278,20 @@ def test_histogram_counts_every_value_once(n, kind):
 
 
 def test_histogram_of_nothing():
-    bins = page.histogram_bins(Histogram("x", [np.nan]))
+    bins = parts.histogram_bins(Histogram("x", [np.nan]))
     assert (bins["n"], bins["missing"]) == (0, 1)
     assert "counts" not in bins
 
 
 def test_colour_limits():
-    assert page.colour_limits(None) is None
-    assert page.colour_limits(np.array([np.nan])) is None
-    assert page.colour_limits(np.array([1.0, np.nan, 9.0])) == (0.0, 9.0)
-    assert page.colour_limits(np.array([8.0, 9.0])) == (8.0, 9.0)
-    assert page.colour_limits(np.array([5.0, 5.0])) == (0.0, 5.0)
-    assert page.colour_limits(np.zeros(3)) == (0.0, 1.0)
+    assert parts.colour_limits(None) is None
+    assert parts.colour_limits(np.array([np.nan])) is None
+    assert parts.colour_limits(np.array([1.0, np.nan, 9.0])) == (0.0, 9.0)
+    assert parts.colour_limits(np.array([8.0, 9.0])) == (8.0, 9.0)
+    assert parts.colour_limits(np.array([5.0, 5.0])) == (0.0, 5.0)
+    assert parts.colour_limits(np.zeros(3)) == (0.0, 1.0)
     tail = np.append(np.linspace(0, 1, 999), 1e9)
-    assert page.colour_limits(tail)[1] == pytest.approx(np.quantile(tail, 0.99))
+    assert parts.colour_limits(tail)[1] == pytest.approx(np.quantile(tail, 0.99))
 
 
 def test_long_trace_keeps_spikes_and_ends():

@@ -10,7 +10,8 @@ import numpy as np
 from tempose.geometry import align
 from tempose.metrics import graph_consistency, pose_errors
 from tempose.poses import Poses
-from tempose.report.page import Fact, Histogram, ReportData, Trace, write_page
+from tempose.report.page import ReportData, Trace, write_page
+from tempose.report.parts import Fact, Histogram
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20

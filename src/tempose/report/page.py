@@ -6,15 +6,8 @@ and opened years later. Numbers travel as little-endian binary arrays (:func:`pa
 
 from __future__ import annotations
 
-import base64
-import html
-import json
-import math
-import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,15 +16,29 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from tempose.errors import GraphError, OptionError
+from tempose.report.parts import (
+    Fact,
+    Histogram,
+    asset,
+    colour_limits,
+    fill,
+    histogram_bins,
+    notices_box,
+    pack,
+    pack_optional,
+    quantise,
+    settings_rows,
+    text,
+    tile,
+    to_json,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-Tone = Literal["neutral", "good", "warn", "bad"]
 Layout = Literal["positions", "directions"]
 
 _SCRIPTS = ("util.js", "charts.js", "scene.js", "viewer.js", "main.js")
-_MARK = {"neutral": "", "good": "✓", "warn": "!", "bad": "✕"}
 
 MAX_ELLIPSOIDS = 20_000
 """Position covariances beyond this many nodes are thinned: the page could not draw them anyway."""
@@ -41,32 +48,6 @@ MAX_DRAW_POINTS = 400_000
 """Draws × nodes kept for the ghost trajectories (6 bytes each before compression)."""
 
 MAX_TRACE_POINTS = 2_000
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One headline tile.
-
-    Parameters
-    ----------
-    label
-        What is told, e.g. ``"Convergence"``.
-    value
-        The verdict or the number with its unit, in a few words.
-    note
-        One line of explanation under the value.
-    tone
-        Colour and symbol of the tile.
-    """
-
-    label: str
-    value: str
-    note: str = ""
-    tone: Tone = "neutral"
-
-    def __post_init__(self) -> None:
-        if self.tone not in _MARK:
-            raise OptionError(f"fact {self.label!r}: tone {self.tone!r} is not one of {', '.join(_MARK)}")
 
 
 @dataclass(frozen=True)
@@ -98,31 +79,6 @@ class Trace:
         steps, values = np.asarray(self.steps), np.asarray(self.values)
         if steps.ndim != 1 or steps.shape != values.shape:
             raise OptionError(f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike")
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """One more histogram for the page.
-
-    Parameters
-    ----------
-    label
-        Title of the chart.
-    values
-        The sample, any shape; values that are not finite are counted as missing.
-    unit
-        Unit of the values, may be empty.
-    reference
-        A value to mark on the axis, e.g. the expected one.
-    things
-        What is counted, in the plural.
-    """
-
-    label: str
-    values: ArrayLike
-    unit: str = ""
-    reference: float | None = None
-    things: str = "values"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,19 +219,18 @@ def render_page(data: ReportData) -> str:
         What to show.
     """
     parts = {
-        "title": _text(data.title),
-        "subtitle": _text(data.subtitle),
-        "version": _text(f"tempose {data.version}".strip()),
-        "tiles": "\n".join(map(_tile, data.headline)),
-        "notices": _notices(data.notices),
-        "gauge": _text(data.gauge),
-        "settings": _settings(data.settings),
-        "style": _asset("page.css"),
-        "script": "\n".join(map(_asset, _SCRIPTS)),
-        "data": _json(page_payload(data)),
+        "title": text(data.title),
+        "subtitle": text(data.subtitle),
+        "version": text(f"tempose {data.version}".strip()),
+        "tiles": "\n".join(map(tile, data.headline)),
+        "notices": notices_box(data.notices),
+        "gauge": text(data.gauge),
+        "settings": settings_rows(data.settings),
+        "style": asset("page.css"),
+        "script": "\n".join(map(asset, _SCRIPTS)),
+        "data": to_json(page_payload(data)),
     }
-    # one pass over the template alone: user text that looks like a placeholder stays text
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+    return fill("page.html", parts)
 
 
 def page_payload(data: ReportData) -> dict[str, Any]:
@@ -298,10 +253,10 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         "origin": origin.tolist(),
         "ids": list(data.node_ids),
         "positions": pack(positions - origin, "<f4"),
-        "wxyz": pack(_quantise(data.world_from_node_wxyz, 1 / 32767), "<i2"),
+        "wxyz": pack(quantise(data.world_from_node_wxyz, 1 / 32767), "<i2"),
         "component": pack(data.component, "<u4"),
-        "sigma_pos": _pack_optional(data.sigma_pos if placed else None),
-        "sigma_rot_deg": _pack_optional(data.sigma_rot_deg),
+        "sigma_pos": pack_optional(data.sigma_pos if placed else None),
+        "sigma_rot_deg": pack_optional(data.sigma_rot_deg),
         "limits": {
             "sigma_pos": colour_limits(data.sigma_pos),
             "sigma_rot_deg": colour_limits(data.sigma_rot_deg),
@@ -312,9 +267,9 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         "edges": pack(data.edges, "<u4"),
         "edge_rotation_deg": pack(data.edge_rotation_deg, "<f4"),
         "edge_translation": pack(data.edge_translation, "<f4"),
-        "edge_surprise": _pack_optional(data.edge_surprise),
+        "edge_surprise": pack_optional(data.edge_surprise),
         "draws": _ghosts(data) if placed else None,
-        "truth": _pack_optional(None if data.truth_positions is None else data.truth_positions - origin)
+        "truth": pack_optional(None if data.truth_positions is None else data.truth_positions - origin)
         if placed
         else None,
         "histograms": [histogram_bins(h) for h in _all_histograms(data)],
@@ -337,113 +292,6 @@ def display_positions(data: ReportData) -> tuple[FloatArray, Layout]:
         rotation = Rotation.from_quat(np.roll(data.world_from_node_wxyz, -1, axis=1))
         return np.asarray(rotation.apply([0.0, 0.0, 1.0]), dtype=np.float64), "directions"
     return (np.zeros_like(positions) if missing else positions), "positions"
-
-
-def colour_limits(values: FloatArray | None) -> tuple[float, float] | None:
-    """Return the ends of a colour scale: zero or the minimum, and the 99 % quantile (maximum of small samples).
-
-    Parameters
-    ----------
-    values
-        The sample; values that are not finite are ignored.
-
-    Returns
-    -------
-    tuple or None
-        ``None`` if there is nothing to colour by.
-    """
-    if values is None:
-        return None
-    finite = np.asarray(values, dtype=np.float64)[np.isfinite(values)]
-    if finite.size == 0:
-        return None
-    high = float(np.quantile(finite, 0.99)) if finite.size >= 200 else float(finite.max())
-    low = float(finite.min())
-    if low >= 0 and low < 0.4 * high:
-        low = 0.0
-    if high <= low:
-        low, high = (0.0, high) if high > 0 else (low, low + 1.0)
-    return low, high
-
-
-def histogram_bins(histogram: Histogram) -> dict[str, Any]:
-    """Return bins of round width, with the far tail gathered in one number.
-
-    Parameters
-    ----------
-    histogram
-        The sample.
-
-    Returns
-    -------
-    dict
-        ``start`` and ``width`` of the bins, ``counts``, number ``beyond`` the last bin, ``n`` finite values,
-        ``missing`` others, and ``median``, ``q95``, ``max``.
-    """
-    values = np.asarray(histogram.values, dtype=np.float64).ravel()
-    finite = np.sort(values[np.isfinite(values)])
-    result: dict[str, Any] = {
-        "label": histogram.label,
-        "unit": histogram.unit,
-        "things": histogram.things,
-        "reference": histogram.reference,
-        "n": int(finite.size),
-        "missing": int(values.size - finite.size),
-    }
-    if finite.size == 0:
-        return result
-    median, q95, q99 = (float(q) for q in np.quantile(finite, [0.5, 0.95, 0.99]))
-    low, high = float(finite[0]), float(finite[-1])
-    result |= {"median": median, "q95": q95, "max": high}
-    if high > q99 + 0.5 * (q99 - low) and finite.size >= 50:
-        high = q99
-    if 0 <= low < 0.4 * high:
-        low = 0.0
-    span = high - low
-    if span <= 1e-12 * max(abs(high), 1e-300):
-        return result
-    wanted = min(40, max(8, round(2 * finite.size ** (1 / 3))))
-    width = _round_step(span / wanted)
-    first = math.floor(low / width)
-    number = max(1, math.ceil(high / width) - first)
-    places = np.floor(finite / width).astype(np.int64) - first
-    if places[-1] == number and finite[-1] <= (first + number) * width * (1 + 1e-12):
-        places[places == number] = number - 1  # a maximum that falls on the last bin's end belongs to it
-    inside = places < number
-    result |= {
-        "start": first * width,
-        "width": width,
-        "counts": np.bincount(places[inside], minlength=number).tolist(),
-        "beyond": int((~inside).sum()),
-    }
-    return result
-
-
-def pack(array: ArrayLike, dtype: str) -> dict[str, Any]:
-    """Encode an array for the page: bytes grouped by significance, deflated, in base64.
-
-    Grouping all first bytes, then all second bytes and so on makes exponents and high-order bytes neighbours,
-    which deflate shortens well.
-
-    Parameters
-    ----------
-    array
-        The numbers.
-    dtype
-        ``"<f4"``, ``"<u4"`` or ``"<i2"``.
-    """
-    values = np.ascontiguousarray(array, dtype=np.dtype(dtype))
-    planes = values.reshape(-1).view(np.uint8).reshape(values.size, values.itemsize).T
-    body = base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
-    return {"dtype": dtype[1:], "shape": list(values.shape), "body": body}
-
-
-def _pack_optional(array: FloatArray | None) -> dict[str, Any] | None:
-    return None if array is None else pack(array, "<f4")
-
-
-def _quantise(values: FloatArray, step: float) -> NDArray[np.int16]:
-    return np.clip(np.rint(np.asarray(values) / step), -32767, 32767).astype(np.int16)
 
 
 def _ellipsoids(data: ReportData) -> dict[str, Any] | None:
@@ -472,7 +320,7 @@ def _ghosts(data: ReportData) -> dict[str, Any] | None:
     nodes = np.arange(0, n, stride)
     offset = np.nan_to_num(np.asarray(draws, dtype=np.float64)[:, nodes] - data.positions[nodes])
     step = float(np.abs(offset).max()) / 32767 or 1.0
-    return {"stride": stride, "step": step, "offset": pack(_quantise(offset, step), "<i2")}
+    return {"stride": stride, "step": step, "offset": pack(quantise(offset, step), "<i2")}
 
 
 def _spread(available: int, wanted: int) -> IntArray:
@@ -480,12 +328,6 @@ def _spread(available: int, wanted: int) -> IntArray:
     if available <= wanted:
         return np.arange(available)
     return np.linspace(0, available - 1, wanted).round().astype(np.int64)
-
-
-def _round_step(step: float) -> float:
-    """Return the smallest of 1, 2, 2.5, 5 × 10ᵏ that is at least ``step``."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(f * power for f in (1.0, 2.0, 2.5, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
 
 
 def _all_histograms(data: ReportData) -> list[Histogram]:
@@ -532,38 +374,3 @@ def _envelope(values: FloatArray, limit: int) -> IntArray:
         else:
             keep.add(int(stretch[0]))
     return np.array(sorted(keep), dtype=np.int64)
-
-
-def _asset(name: str) -> str:
-    return resources.files("tempose.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _text(value: str) -> str:
-    """Escape for HTML; a file name that is not Unicode keeps its readable part."""
-    return html.escape(value.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _json(value: dict[str, Any]) -> str:
-    """Return pure ASCII that neither ends the script element nor opens a comment."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _tile(fact: Fact) -> str:
-    mark = f'<span class="mark" aria-hidden="true">{_MARK[fact.tone]}</span>' if _MARK[fact.tone] else ""
-    note = f'<p class="note">{_text(fact.note)}</p>' if fact.note else ""
-    return (
-        f'<li class="tile {fact.tone}"><p class="label">{_text(fact.label)}</p>'
-        f'<p class="value">{mark}{_text(fact.value)}</p>{note}</li>'
-    )
-
-
-def _notices(notices: Sequence[str]) -> str:
-    if not notices:
-        return ""
-    items = "".join(f"<li>{_text(notice)}</li>" for notice in notices)
-    return f'<section class="notices" aria-label="Notices"><ul>{items}</ul></section>'
-
-
-def _settings(settings: Sequence[tuple[str, str]]) -> str:
-    return "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in settings)

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tempose.errors import OptionError
-from tempose.report.page import FloatArray, IntArray, ReportData, colour_limits, display_positions
+from tempose.report.page import FloatArray, IntArray, ReportData, display_positions
+from tempose.report.parts import colour_limits
 
 Axes3D: TypeAlias = Any
 """``mpl_toolkits.mplot3d.axes3d.Axes3D``, which has no types and may not be installed."""
