@@ -244,7 +244,7 @@ def test_gauss_newton_is_that_of_the_weighted_problem():
     graph = random_graph(rng, 5, 12)
     posterior = robust(graph, math.inf)
     poses = random_poses(rng, 5)
-    weight = posterior.likelihood.weight(sum(posterior.potential_by_edge(poses)))
+    weight = posterior.likelihood.weight(posterior.energies(poses))
     weighted = PoseGraph(
         graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, weight * graph.concentration,
         weight * graph.precision,
@@ -275,5 +275,5 @@ def test_newton_ends_at_a_minimum_of_the_robust_potential(tail):
     for node in (1, 7):
         for direction in range(6):
             assert posterior.potential(nudged(found.poses, node, direction, 1e-3)) > found.potential
-    gamma = posterior.likelihood.inlier_probability(sum(posterior.potential_by_edge(found.poses)))
+    gamma = posterior.likelihood.inlier_probability(posterior.energies(found.poses))
     assert set(np.flatnonzero(gamma < 0.5)) == set(wrong)

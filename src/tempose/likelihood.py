@@ -45,6 +45,7 @@ Array = NDArray[np.float64]
 _LOG_AREA = math.log(2.0 * math.pi**2)
 _LOG_2PI = math.log(2.0 * math.pi)
 _FEW = 64  # different concentrations whose normaliser is integrated one by one; more are interpolated
+_STEP = 0.15  # of the trapezoidal rule in log u: an error of exp(−π²/step) or less
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,13 @@ class RobustLikelihood:
 
     @classmethod
     def of(
-        cls, graph: PoseGraph, prior: ArrayLike, *, tail: float = math.inf, outlier_sigma: float | None = None
+        cls,
+        graph: PoseGraph,
+        prior: ArrayLike,
+        *,
+        tail: float = math.inf,
+        outlier_sigma: float | None = None,
+        scales: tuple[float, float] = (1.0, 1.0),
     ) -> RobustLikelihood:
         """The likelihood of a graph's edges, with the graph's own precisions.
 
@@ -85,6 +92,8 @@ class RobustLikelihood:
             ν > 0; infinite for the Gaussian core.
         outlier_sigma
             σ_o per axis of wrong translations; by default the spread of the measured ones (:func:`outlier_spread`).
+        scales
+            Factors of the graph's σ of rotations and of translations; energies must be taken at these.
         """
         pi = np.array(np.broadcast_to(np.asarray(prior, float), graph.n_edges))
         if not np.all((pi > 0.0) & (pi <= 1.0)):
@@ -98,7 +107,8 @@ class RobustLikelihood:
         log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2, axis=1) / sigma**2
         known = values > 0.0
         half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
-        log_inlier = half_log_det + _log_translation_factor(rank, tail) - _log_rotation_integral(graph, tail)
+        log_inlier = half_log_det - rank * math.log(scales[1]) + _log_translation_factor(rank, tail)
+        log_inlier = log_inlier - _log_rotation_integral(graph.concentration / scales[0] ** 2, tail)
         return cls(pi, log_inlier, log_outlier, 3.0 + rank, tail)
 
     # ------------------------------------------------------------------ of the energy
@@ -189,10 +199,12 @@ def _log_translation_factor(rank: Array, tail: float) -> Array:
     )
 
 
-def _log_rotation_integral(graph: PoseGraph, tail: float) -> Array:
+def _log_rotation_integral(concentration: Array, tail: float) -> Array:
     """Logarithm (m,) of the mean over all rotations of what is left: ``exp(−core)`` of three numbers."""
-    if graph.concentration.ndim == 1:
-        unique, where = np.unique(graph.concentration, return_inverse=True)
+    if concentration.ndim == 1:
+        if concentration.max(initial=0.0) == concentration.min(initial=np.inf):
+            return np.full(len(concentration), _log_mean_over_rotations(np.full((1, 3), concentration[0]), tail)[0])
+        unique, where = np.unique(concentration, return_inverse=True)
         if len(unique) <= _FEW or unique[0] <= 0.0:
             return _log_mean_over_rotations(np.repeat(unique[:, None], 3, axis=1), tail)[where]
         grid = np.geomspace(unique[0], unique[-1], _FEW)
@@ -200,7 +212,7 @@ def _log_rotation_integral(graph: PoseGraph, tail: float) -> Array:
             np.log(grid), _log_mean_over_rotations(np.repeat(grid[:, None], 3, axis=1), tail)
         )
         return np.asarray(spline(np.log(unique))[where])
-    values = graph.concentration if graph.concentration.ndim == 2 else np.linalg.eigvalsh(graph.concentration)
+    values = concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration)
     return _log_mean_over_rotations(np.maximum(values, 0.0), tail)
 
 
@@ -213,10 +225,12 @@ def _log_mean_over_rotations(concentrations: Array, tail: float) -> Array:
     if math.isinf(tail):
         return log_normalizer(concentrations) - _LOG_AREA
     shape = 0.5 * (tail + 3.0)
-    # the integrand falls like u^(ν_t/2) or faster to the left, like exp(−u) to the right
-    x = np.arange(math.log(shape) - 80.0 / min(tail, 8.0), math.log(shape + 12.0 * math.sqrt(shape) + 40.0), 0.08)
+    # to the right the integrand falls like exp(−u); to the left like u^(ν_t/2), and like u^α where 2uλ/ν_t < 1
+    uniform = math.log(0.5 * tail) - math.log(max(float(concentrations.max(initial=1.0)), 1.0))
+    low, high = max(-72.0 / tail, uniform - 18.0), math.log(shape + 12.0 * math.sqrt(shape) + 40.0)
+    x = np.arange(math.log(shape) + min(low, -6.0), high, _STEP)
     u = np.exp(x)
-    weight = shape * x - u - special.gammaln(shape) + math.log(0.08)
+    weight = shape * x - u - special.gammaln(shape) + math.log(_STEP)
     out = np.empty(len(concentrations))
     for k in range(0, len(out), 256):
         scaled = (2.0 / tail) * u[:, None] * concentrations[k : k + 256, None, :]

@@ -135,12 +135,16 @@ class Posterior:
         rotation = np.einsum("ma,mab,mb->m", r.nu, self.graph.concentration_matrices, r.nu)
         return rotation, 0.5 * np.einsum("ma,mab,mb->m", t, self.graph.precision_matrices, t)
 
+    def energies(self, poses: Poses) -> Array:
+        """Quadratic energy of each edge (m,), ``νᵀΛν + ½ rᵀPr``."""
+        rotation, translation = self.potential_by_edge(poses)
+        return rotation + translation
+
     def reference_potential(self, poses: Poses) -> float:
         """U by the equations, slowly: the definition that the compiled kernels are tested against."""
         n = len(poses)
         q, t = poses.node_from_world
-        rotation, translation = self.potential_by_edge(poses)
-        energy = rotation + translation
+        energy = self.energies(poses)
         total = float(energy.sum() if self.likelihood is None else self.likelihood.potential(energy).sum())
         bingham = self.priors.rotation_matrices(n)
         if len(bingham):

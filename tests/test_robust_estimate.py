@@ -1,0 +1,134 @@
+"""Noise, share of inliers and tails estimated with the poses: what was simulated comes back, without bias."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.graph import PoseGraph
+from tempose.metrics import pose_errors
+from tempose.robust import estimate
+from tempose.robust.estimate import RobustOptions, fit
+from tempose.simulation import Simulated, simulate
+
+
+def without_noise_levels(graph: PoseGraph) -> PoseGraph:
+    """The same measurements, all stated to have σ = 1 rad and 1 unit of length."""
+    return replace(graph, concentration=np.asarray(2.0), precision=np.asarray(1.0))
+
+
+def with_wrong_edges(made: Simulated, share: float, seed: int) -> tuple[PoseGraph, np.ndarray]:
+    """Replace a share of the measurements by uniform rotations and translations as long as the others."""
+    graph, rng = made.graph, np.random.default_rng([seed, 77])
+    wrong = np.zeros(graph.n_edges, dtype=bool)
+    wrong[rng.permutation(graph.n_edges)[: round(share * graph.n_edges)]] = True
+    wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
+    wxyz[wrong] = quat.random_uniform(rng, int(wrong.sum()))
+    t[wrong] = np.sqrt(np.mean(t**2)) * rng.standard_normal((int(wrong.sum()), 3))
+    return replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), wrong
+
+
+def rotations_only(graph: PoseGraph) -> PoseGraph:
+    return replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("rotation_only", [False, True])
+def test_parameters_come_back_without_any_noise_level(share, rotation_only):
+    made = simulate(40, completeness=0.6, sigma_rot_deg=4.0, sigma_trans=0.1, seed=5)
+    graph, wrong = with_wrong_edges(made, share, 1)
+    if rotation_only:
+        graph = rotations_only(graph)
+    found = fit(without_noise_levels(graph), made.truth)
+    assert found.status == "converged"
+    assert found.sigma_rot_deg == pytest.approx(4.0, rel=0.1)
+    assert math.isnan(found.sigma_trans) if rotation_only else found.sigma_trans == pytest.approx(0.1, rel=0.1)
+    assert found.parameters.inlier_probability == pytest.approx(1.0 - share, abs=0.03)
+    gamma = found.inlier_probability
+    assert np.mean(gamma[~wrong]) > 0.97
+    assert np.mean(gamma[wrong]) < 0.03 if share else True
+    oracle = fit(graph.with_edges(~wrong), made.truth, RobustOptions("given", 1.0, math.inf))
+    if not rotation_only:
+        errors = [pose_errors(f.poses, made.truth).mean_rotation_deg for f in (found, oracle)]
+        assert errors[0] < 1.05 * errors[1]
+
+
+def test_sigma_is_unbiased_although_the_poses_were_fitted_too():
+    ratios = []
+    for seed in range(25):  # 12 nodes, 20 edges: the poses use up more than half of all numbers
+        made = simulate(12, completeness=0.28, sigma_rot_deg=2.0, sigma_trans=0.05, seed=seed)
+        found = fit(without_noise_levels(made.graph), made.truth, RobustOptions("auto", 1.0, math.inf))
+        ratios.append([(found.sigma_rot_deg / 2.0) ** 2, (found.sigma_trans / 0.05) ** 2])
+    mean, error = np.mean(ratios, axis=0), np.std(ratios, axis=0) / 5.0
+    assert np.all(np.abs(mean - 1.0) < 3.5 * error)
+    assert np.all(error < 0.15)
+    uncorrected = mean * (
+        1.0 - 66.0 / (6 * made.graph.n_edges)
+    )  # negative control: without the degrees of freedom used
+    assert np.all(uncorrected < 0.6)
+
+
+def test_heavy_tails_are_found_where_they_are():
+    rng = np.random.default_rng(3)
+    made = simulate(40, completeness=0.6, seed=2)
+    graph = made.graph
+    q, t = made.truth.node_from_world
+    i, j = graph.edge_i, graph.edge_j
+    wxyz, translation = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+    scale = 1.0 / np.sqrt(rng.gamma(1.0, 1.0, len(i)))[:, None]  # ν = 2
+    turn = quat.exp(np.radians(2.0) * scale * rng.standard_normal((len(i), 3)))
+    translation = translation + 0.04 * scale * rng.standard_normal((len(i), 3))
+    heavy = replace(graph, j_from_i_wxyz=quat.multiply(turn, wxyz), j_from_i_t=translation)
+    found = fit(without_noise_levels(heavy), made.truth)
+    assert found.parameters.tail in (1.0, 2.0, 4.0)
+    assert found.sigma_rot_deg == pytest.approx(2.0, rel=0.15)
+    gaussian = fit(without_noise_levels(heavy), made.truth, RobustOptions(tail=math.inf))
+    assert gaussian.log_likelihood < found.log_likelihood - 10.0
+    assert gaussian.sigma_rot_deg > 1.2 * found.sigma_rot_deg  # inflated by the tails
+    assert math.isinf(fit(without_noise_levels(graph), made.truth).parameters.tail)  # and not where they are not
+
+
+def test_given_values_stay():
+    made = simulate(20, seed=1)
+    graph, _ = with_wrong_edges(made, 0.2, 4)
+    found = fit(graph, made.truth, RobustOptions("given", inlier_probability=0.6, tail=5.0))
+    p = found.parameters
+    assert (p.rotation_scale, p.translation_scale, p.inlier_probability, p.tail) == (1.0, 1.0, 0.6, 5.0)
+    assert found.graph.concentration == pytest.approx(graph.concentration)
+
+
+def test_edges_with_a_probability_of_their_own_keep_it():
+    made = simulate(20, seed=1)
+    graph, wrong = with_wrong_edges(made, 0.5, 4)
+    own = np.where(np.arange(graph.n_edges) < 30, 0.999, np.nan)
+    found = fit(graph, made.truth, own_probability=own)
+    assert np.all(found.likelihood.prior[:30] == 0.999)
+    rest = found.likelihood.prior[30:]
+    assert np.all(rest == rest[0])
+    assert rest[0] == pytest.approx(np.mean(~wrong[30:]), abs=0.05)
+
+
+def test_parameters_converge_to_the_same_from_other_beginnings():
+    made = simulate(25, seed=9)
+    graph, _ = with_wrong_edges(made, 0.4, 4)
+    first = estimate.first_parameters(graph, made.truth, RobustOptions(), np.full(graph.n_edges, np.nan))
+    found = [
+        fit(graph, made.truth, first=replace(first, rotation_scale=s * first.rotation_scale)).sigma_rot_deg
+        for s in (0.3, 1.0, 3.0)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=0.01)
+    assert found[2] == pytest.approx(found[1], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"), [({"noise": "none"}, "noise"), ({"inlier_probability": 0.0}, "inlier"), ({"tail": -1.0}, "tail")]
+)
+def test_bad_options_are_refused(bad, words):
+    with pytest.raises(OptionError, match=words):
+        RobustOptions(**bad)
