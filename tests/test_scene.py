@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tempose.cli import main
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io.ply import read_ply, write_ply
 from tempose.poses import Poses
+from tempose.report import cloud
+from tempose.report.cloud import cloud_payload, write_cloud_page
+from tempose.report.view import ellipsoid_mesh, serve
 from tempose.sfm.scene import Scene, jet, sigma_colours
 from tempose.sfm.structure import reconstruct
 from test_structure import K, ring, seen
@@ -117,3 +121,48 @@ def test_colmap_opens_the_model_and_agrees_with_its_errors(tmp_path: Path) -> No
         seen_at = model.images[1].points2D[element.point2D_idx].xy
         h = P @ np.append(point.xyz, 1.0)
         assert np.linalg.norm(h[:2] / h[2] - seen_at) < 5.0
+
+
+def test_the_page_is_whole_and_its_numbers_come_back(tmp_path: Path) -> None:
+    scene = make_scene()
+    payload = cloud_payload(scene, "a <title>")
+    write_cloud_page(tmp_path / "cloud.html", scene, "a <title>", notices=["one <b>"], version="1")
+    text = (tmp_path / "cloud.html").read_text()
+    assert "{{" not in text and "a &lt;title&gt;" in text and "one &lt;b&gt;" in text
+    assert payload["counts"] == scene.structure.counts() and payload["unit"] == "m"
+    low, high = payload["limits"]["sigma"]
+    assert np.min(scene.structure.sigma) <= low < high <= np.max(scene.structure.sigma)
+    assert payload["frusta"]["shape"] == [16 * len(scene.poses), 3]
+
+
+def test_frusta_end_where_the_image_corners_are() -> None:
+    scene = make_scene()
+    lines = cloud._frusta(scene, 2.0).reshape(len(scene.poses), 8, 2, 3)
+    corner = lines[0, 2, 1]  # the third edge from the centre ends at the corner of full width and height
+    q, t = scene.poses.node_from_world
+    h = scene.intrinsics[0] @ (quat.rotate(q[0], corner) + t[0])
+    assert h[2] == pytest.approx(2.0) and h[:2] / h[2] == pytest.approx([640, 480])
+
+
+def test_the_ellipsoid_has_its_level() -> None:
+    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])
+    vertices, faces = ellipsoid_mesh(covariance, 2.0)
+    squared = np.einsum("va,ab,vb->v", vertices, np.linalg.inv(covariance), vertices)
+    assert np.allclose(squared, 4.0) and faces.max() < len(vertices)
+
+
+def test_the_viewer_answers() -> None:
+    pytest.importorskip("viser", reason="needs the extra view")
+    import urllib.request
+
+    scene = make_scene()
+    server = serve(scene, port=8123)
+    try:
+        assert b"<html" in urllib.request.urlopen(f"http://127.0.0.1:{server.get_port()}", timeout=20).read().lower()
+    finally:
+        server.stop()
+
+
+def test_view_without_a_reconstruction_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(tmp_path)]) == 1
+    assert "tempose sfm IMAGES" in capsys.readouterr().err

@@ -36,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     _compare(commands)
     _experiment(commands)
     _convert(commands)
+    _view(commands)
     return parser
 
 
@@ -326,3 +327,13 @@ def _convert(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument("output", metavar="OUT", help="file to write (g2o, csv, tum)")
     parser.add_argument("--poses", action="store_true", help="convert the poses of IN and drop its edges")
     _reading(parser)
+
+
+def _view(commands: Commands) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        commands, "view", "show a reconstruction in the browser, served from this machine only", "tempose view castle"
+    )
+    parser.add_argument("directory", metavar="DIR", help="directory written by 'tempose sfm'")
+    parser.add_argument("--port", type=int, default=8080, help="port on 127.0.0.1 (default 8080, or the next free one)")
+    parser.add_argument("--no-open", action="store_true", help="do not open the browser, print the address")
+    parser.add_argument("--seconds", type=float, help="stop after this time (default: at Ctrl-C)")

@@ -1,0 +1,35 @@
+"""``tempose view``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from tempose.cli import console
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show a reconstruction in the browser until interrupted."""
+    from tempose.report.view import serve
+    from tempose.sfm.scene import Scene
+
+    scene = Scene.load(arguments.directory)
+    server = serve(scene, arguments.port)
+    address = f"http://127.0.0.1:{server.get_port()}"
+    console.table(
+        arguments,
+        [("cameras", str(len(scene.poses))), ("points", str(scene.structure.counts()["good"])), ("viewer", address)],
+    )
+    console.emit(arguments, {"address": address})
+    if not arguments.no_open:
+        import webbrowser
+
+        webbrowser.open(address)
+    try:
+        deadline = float("inf") if arguments.seconds is None else time.monotonic() + arguments.seconds
+        while time.monotonic() < deadline:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+    server.stop()
+    return 0
