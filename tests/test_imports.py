@@ -13,7 +13,7 @@ ROOT = Path(tempose.__file__).parent
 
 # From the bottom up; a module may import from its own layer and from those below it.
 LAYERS = [
-    ["errors", "files", "streams"],
+    ["errors", "files", "processes", "streams"],
     ["geometry"],
     ["kernels", "sparse"],
     ["bingham", "poses"],
@@ -26,7 +26,7 @@ LAYERS = [
     ["options"],
     ["solution"],
     ["solver"],
-    ["baselines"],
+    ["baselines", "calibration"],
     ["sfm"],
     ["experiments"],
     ["report"],

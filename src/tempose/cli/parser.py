@@ -35,6 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     _eval(commands)
     _compare(commands)
     _experiment(commands)
+    _calibrate(commands)
     _convert(commands)
     _view(commands)
     return parser
@@ -314,6 +315,60 @@ def _one_experiment(names: Commands, name: str, summary: str, paper: str) -> Non
         "--methods", metavar="A,B,...", help="methods to compare (default: all; see tempose compare --list)"
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+
+
+def _two_numbers(text: str) -> tuple[float, float]:
+    """``50,1`` as (50, 1)."""
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected DEG,LENGTH, for instance 50,1, not {text!r}") from None
+    return first, second
+
+
+def _calibrate(commands: Commands) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        commands, "calibrate", "show whether the draws can be trusted, on graphs whose truth is known",
+        """
+        tempose calibrate --nodes 8 --noise 10 --graphs 100 -o calibration
+        tempose calibrate --settings all --graphs 150 -o calibration
+        tempose calibrate --nodes 8 --noise 2 --sampler geodesic --scheme boa --scheme-noise paper -o printed
+        """,
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="directory to write; a run that was stopped there is continued"
+    )
+    parser.add_argument("--list", action="store_true", help="say which named settings there are, and exit")
+    parser.add_argument("--graphs", type=int, default=150, metavar="N", help="graphs per setting (default 150)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same graphs and same draws (default 0)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    group = parser.add_argument_group("what to simulate")
+    group.add_argument(
+        "--settings", metavar="A,B,...", help="named settings, or all (default, unless one is described below)"
+    )
+    group.add_argument("--nodes", type=int, help="number of poses (default 8)")
+    group.add_argument("--noise", type=float, metavar="DEG", help="rotation noise per axis (default 3)")
+    group.add_argument("--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis (default 0.05)")
+    group.add_argument("--completeness", type=float, help="share of the pairs that are measured (default 0.5)")
+    group.add_argument(
+        "--anisotropy", type=float, metavar="RATIO", help="largest to smallest noise of an edge (default 1)"
+    )
+    group.add_argument("--rotation-only", type=float, metavar="SHARE", help="of the loop edges (default 0)")
+    group.add_argument(
+        "--priors", type=_two_numbers, metavar="DEG,LENGTH", help="sigmas of priors on every pose (default: flat)"
+    )
+    group = parser.add_argument_group("how to fit")
+    group.add_argument(
+        "--sampler", choices=["auto", "collapsed", "geodesic-mh", "geodesic"], help="as in tempose solve"
+    )
+    group.add_argument("--chains", type=int, help="chains per graph (default 2)")
+    group.add_argument("--scheme", help="as in tempose solve: baoab, boa (paper), ...")
+    group.add_argument("--scheme-noise", choices=["exact", "euler", "paper"], help="--noise of tempose solve")
+    group.add_argument("--step", type=float, metavar="H", help="as in tempose solve")
+    group.add_argument("--friction", type=float, metavar="C", help="as in tempose solve")
+    group.add_argument(
+        "--beta", type=float, help="inverse temperature of the draws: any but 1 is wrong, and must be found out"
+    )
 
 
 def _convert(commands: Commands) -> None:  # type: ignore[valid-type]

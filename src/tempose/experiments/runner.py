@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
-import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import TemposeError
 from tempose.experiments.base import Cell, Result, Row, RunOptions, load, plain
 from tempose.files import reason, write_atomically
-
-_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from tempose.processes import work_off
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +53,14 @@ def run_experiment(
     options = options or RunOptions()
     experiment = load(name)
     experiment.check(name, options)
-    jobs = _cores() if jobs is None else jobs
-    if jobs < 1:
-        raise OptionError(f"at least one process is needed, not {jobs}")
     cells = experiment.cells(options)
     store = Store(Path(directory), name, options)
     wanted = {_key(cell): cell for cell in cells}
     assert len(wanted) == len(cells), f"two cells of {name} are alike"
     missing = [cell for key, cell in wanted.items() if key not in store.finished]
     progress(len(cells) - len(missing), len(cells))
-    for count, (cell, rows) in enumerate(_work_off(name, missing, 1 if experiment.timed else jobs), 1):
+    run_cell = functools.partial(_run_cell, name)
+    for count, (cell, rows) in enumerate(work_off(run_cell, missing, 1 if experiment.timed else jobs), 1):
         store.add(cell, rows)
         progress(len(cells) - len(missing) + count, len(cells))
     found = [{**cell, **row} for key, cell in wanted.items() for row in store.finished[key]]
@@ -156,68 +149,5 @@ def _key(cell: Cell) -> str:
     return json.dumps(cell, sort_keys=True)
 
 
-# ---------------------------------------------------------------------- processes
-
-
-def _work_off(name: str, cells: list[Cell], jobs: int) -> Iterator[tuple[Cell, list[Row]]]:
-    """Each cell with its rows, as they are finished.
-
-    Always in other processes, even for one job: there, compiled kernels and BLAS have one thread, so that a number does not
-    depend on how many others are computed beside it.
-    """
-    if not cells:
-        return
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(
-            min(jobs, len(cells)), multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_the_parent
-        )
-        waiting: dict[Future[list[Row]], Cell] = {}
-        todo = iter(cells)
-        try:
-            for cell in todo:
-                waiting[pool.submit(_run_cell, name, cell)] = cell
-                if len(waiting) < 4 * jobs:  # so that a stopped run leaves little behind that nobody waits for
-                    continue
-                yield from _take(waiting)
-            while waiting:
-                yield from _take(waiting)
-        except BrokenProcessPool:
-            raise TemposeError(
-                "a worker process died, perhaps for lack of memory: the finished cells are kept, and the same command "
-                "goes on from there (try --jobs 1)"
-            ) from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _take(waiting: dict[Future[list[Row]], Cell]) -> Iterator[tuple[Cell, list[Row]]]:
-    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-    for future in done:
-        yield waiting.pop(future), future.result()
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _run_cell(name: str, cell: Cell) -> list[Row]:
     return load(name).run(cell)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Within, processes that are started compute with one thread."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,62 @@
+"""``tempose calibrate``."""
+
+from __future__ import annotations
+
+import argparse
+
+from tempose.cli import console
+
+_CUSTOM = {
+    "nodes": "nodes", "noise": "sigma_rot_deg", "sigma_trans": "sigma_trans", "completeness": "completeness",
+    "anisotropy": "anisotropy", "rotation_only": "rotation_only",
+}  # fmt: skip
+_FIT = {
+    "sampler": "sampler", "scheme": "scheme", "scheme_noise": "noise", "step": "step", "friction": "friction",
+    "beta": "beta", "chains": "chains",
+}  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate graphs from the model, fit each, test the ranks of the truth."""
+    from tempose.calibration import SETTINGS, Setting, calibrate
+    from tempose.calibration.harness import CHAINS
+    from tempose.errors import OptionError
+    from tempose.options import SolveOptions
+    from tempose.solver import Progress
+
+    if arguments.list:
+        console.table(arguments, [(name, setting.words()) for name, setting in SETTINGS.items()])
+        console.emit(arguments, {name: setting.facts() for name, setting in SETTINGS.items()})
+        return 0
+    if arguments.output is None:
+        raise OptionError("give a directory to write to: -o DIR (or --list to see the settings)")
+    custom = {new: value for old, new in _CUSTOM.items() if (value := getattr(arguments, old)) is not None}
+    if arguments.priors is not None:
+        custom["prior_sigma_rot_deg"], custom["prior_sigma_trans"] = arguments.priors
+    settings = [Setting("custom", **custom)] if custom else []
+    named = arguments.settings or (None if custom else "all")
+    if named is not None:
+        names = list(SETTINGS) if named == "all" else [name.strip() for name in named.split(",")]
+        for name in names:
+            if name not in SETTINGS:
+                raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(SETTINGS)}")
+        settings = [SETTINGS[name] for name in dict.fromkeys(names)] + settings
+    given = {new: value for old, new in _FIT.items() if (value := getattr(arguments, old)) is not None}
+    options = SolveOptions(**{"chains": CHAINS, **given})
+    console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
+    with console.progress_bar(arguments) as progress:
+        result = calibrate(
+            settings, graphs=arguments.graphs, options=options, seed=arguments.seed, jobs=arguments.jobs,
+            directory=arguments.output, on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
+        )  # fmt: skip
+    written = result.save(arguments.output)
+    console.say(arguments, result.table(), result.verdict)
+    if result.correlated:
+        console.notice(
+            arguments, f"{result.correlated} graph(s) mix so slowly that the draws ranked are still correlated"
+        )
+    console.say(arguments, f"written to {', '.join(map(str, written))}")
+    if not any(path.suffix == ".png" for path in written):
+        console.notice(arguments, "no figure: that needs matplotlib (pip install 'tempose[plot]')")
+    console.emit(arguments, result.facts())
+    return 0

@@ -1,0 +1,93 @@
+"""Independent tasks on all cores, handed back as they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tempose.errors import OptionError, TemposeError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = None) -> Iterator[tuple[T, R]]:
+    """Each task with what ``function`` made of it, as they are finished.
+
+    Always in other processes, even for one job: there, compiled kernels and BLAS have one thread, so that a number does not
+    depend on how many others are computed beside it. Function and tasks must be picklable.
+
+    Parameters
+    ----------
+    jobs
+        Processes; by default one per core.
+
+    Raises
+    ------
+    TemposeError
+        If a process dies.
+    """
+    jobs = cores() if jobs is None else jobs
+    if jobs < 1:
+        raise OptionError(f"at least one process is needed, not {jobs}")
+    todo = list(tasks)
+    if not todo:
+        return
+    with _one_thread_each():
+        # spawned: a forked child of a process with threads may hang
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(min(jobs, len(todo)), context, initializer=_leave_interrupts_to_the_parent)
+        waiting: dict[Future[R], T] = {}
+        try:
+            for task in todo:
+                waiting[pool.submit(function, task)] = task
+                if len(waiting) < 4 * jobs:  # so that a stopped run leaves little behind that nobody waits for
+                    continue
+                yield from _take(waiting)
+            while waiting:
+                yield from _take(waiting)
+        except BrokenProcessPool:
+            raise TemposeError(
+                "a worker process died, perhaps for lack of memory: what is finished is kept, and the same command goes on "
+                "from there (try --jobs 1)"
+            ) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _take(waiting: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
+    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield waiting.pop(future), future.result()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Within, processes that are started compute with one thread."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
