@@ -20,7 +20,7 @@ from tempose.baselines.chordal import chordal
 from tempose.baselines.eig import defect_matrix, eig_se3, eig_se3_irls
 from tempose.baselines.godec import decompose, r_godec
 from tempose.baselines.govindu import govindu
-from tempose.baselines.irls import irls, least_absolute
+from tempose.baselines.irls import irls, irls_half, least_absolute
 from tempose.baselines.ozyesil import locations, ozyesil, parallel_rigid
 from tempose.baselines.pgd import pgd
 from tempose.baselines.solved import tg_mcmc
@@ -117,7 +117,7 @@ def test_the_papers_sampler_is_exact_given_enough_steps() -> None:
     assert max(worst(tg_mcmc(made.graph, optimise_steps=20_000, tolerance=0.0), made.truth)) < 1e-8
 
 
-@pytest.mark.parametrize("method", [govindu, torsello, irls, pgd])
+@pytest.mark.parametrize("method", [govindu, torsello, irls, irls_half, pgd])
 def test_iterations_find_the_exact_poses_from_a_wrong_start(method: Method) -> None:
     made = exact()
     graph = replace(made.graph, concentration=np.asarray(1000.0), precision=np.asarray(500.0))
@@ -128,7 +128,7 @@ def test_iterations_find_the_exact_poses_from_a_wrong_start(method: Method) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["tree", "chordal", "govindu", "torsello", "eig-se3", "eig-se3-irls", "pgd", "irls", "tempose"]
+    "name", ["tree", "chordal", "govindu", "torsello", "eig-se3", "eig-se3-irls", "pgd", "irls", "irls-half", "tempose"]
 )
 def test_exact_sparse_graphs_are_recovered(name: str) -> None:
     made = simulate(60, shape="sphere", completeness=0.3, sigma_rot_deg=0.0, sigma_trans=0.0, seed=2)
@@ -160,7 +160,7 @@ def test_an_edge_without_weight_has_no_say(name: str) -> None:
     )
     assert light < 1e-4
     # those that throw outliers away by themselves do so whatever the weight
-    assert heavy > 1e-2 or name in ("eig-se3-irls", "r-godec", "irls", "ozyesil")
+    assert heavy > 1e-2 or name in ("eig-se3-irls", "r-godec", "irls", "irls-half", "ozyesil")
 
 
 # ---------------------------------------------------------------------- with noise
@@ -185,7 +185,7 @@ def test_reweighting_survives_outliers_that_break_least_squares() -> None:
     made = corrupted(simulate(30, completeness=0.6, seed=2, sigma_rot_deg=1.0, sigma_trans=0.02), 0.2)
     for method in (chordal, govindu, torsello, eig_se3):
         assert pose_errors(method(made.graph).poses, made.truth).mean_rotation_deg > 3.0
-    for method in (irls, eig_se3_irls, r_godec, ozyesil):
+    for method in (irls, irls_half, eig_se3_irls, r_godec, ozyesil):
         assert pose_errors(method(made.graph).poses, made.truth).mean_rotation_deg < 1.0
     for method in (eig_se3_irls, ozyesil):
         assert pose_errors(method(made.graph).poses, made.truth).mean_translation < 0.04

@@ -131,6 +131,18 @@ def test_alignment_recovers_a_similarity(kind: str, robust: bool) -> None:
     assert found.scale == pytest.approx(scale, rel=1e-12)
 
 
+def test_robust_alignment_of_rotations_without_positions() -> None:
+    """All positions at the origin: the rotation is found all the same, one grossly wrong node or not."""
+    rng = np.random.default_rng(5)
+    wxyz, nowhere = quat.random_uniform(rng, 9), np.zeros((9, 3))
+    turn = quat.random_uniform(rng)
+    turned = quat.multiply(turn, wxyz)
+    turned[4] = quat.multiply(quat.exp([1.0, 0.0, 0.0]), turned[4])
+    found = align((wxyz, nowhere), (turned, nowhere), robust=True)
+    assert quat.angle_between(found.wxyz, turn) < 1e-6
+    np.testing.assert_array_equal(found.translation, 0.0)
+
+
 def test_robust_alignment_resists_outliers_and_least_squares_does_not() -> None:
     rng = np.random.default_rng(10)
     wxyz, position = quat.random_uniform(rng, 40), rng.standard_normal((40, 3))

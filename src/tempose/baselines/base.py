@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose.baselines._kernels import divergence
 from tempose.errors import TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -154,14 +155,7 @@ class Averaging:
 
     def solve(self, b: Array) -> Array:
         """Values x (n, k) for differences b (m, k)."""
-        pull = self.weights[:, None] * b
-        rhs = np.stack(
-            [
-                np.bincount(self.graph.edge_i, column, self.graph.n_nodes)
-                - np.bincount(self.graph.edge_j, column, self.graph.n_nodes)
-                for column in pull.T
-            ],
-            axis=1,
-        )
+        rhs = np.empty((self.graph.n_nodes, b.shape[1]))
+        divergence(self.graph.edge_i, self.graph.edge_j, self.weights, b, rhs)
         rhs[self.anchor] = 0.0
         return np.asarray(self.factor.solve(rhs))

@@ -9,7 +9,7 @@ from tempose.baselines.chordal import chordal
 from tempose.baselines.eig import eig_se3, eig_se3_irls
 from tempose.baselines.godec import r_godec
 from tempose.baselines.govindu import govindu
-from tempose.baselines.irls import irls
+from tempose.baselines.irls import irls, irls_half
 from tempose.baselines.ozyesil import ozyesil
 from tempose.baselines.pgd import pgd
 from tempose.baselines.solved import default, tg_mcmc
@@ -27,6 +27,7 @@ METHODS: dict[str, tuple[Callable[..., Estimate], str]] = {
     "ozyesil": (ozyesil, "locations by least unsquared deviations (Özyeşil & Singer 2015) after robust rotations"),
     "pgd": (pgd, "projected gradient descent on U"),
     "irls": (irls, "L1 and reweighted rotation averaging (Chatterjee & Govindu 2013), positions by least squares"),
+    "irls-half": (irls_half, "the same with the loss √|e| (Chatterjee & Govindu 2018)"),
     "tg-mcmc": (tg_mcmc, "the paper's sampler as an optimiser, from a random start, with the paper's constants"),
     "tempose": (default, "the default: certified minimum of U"),
 }

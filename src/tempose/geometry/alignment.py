@@ -77,6 +77,7 @@ def align(
     with_scale = kind.endswith("sim3")
 
     w_rot, w_pos = base, base
+    nearest = 1e-9 * float(np.max(np.abs(b - b.mean(0)))) or 1.0  # all at one place: nothing to weigh
     for _ in range(100 if robust else 1):
         if by_positions:
             result = _umeyama(a, b, w_pos, with_scale)
@@ -87,8 +88,7 @@ def align(
             break
         moved_wxyz, moved = result.apply(a_wxyz, a)
         new_rot = base / np.maximum(quat.angle_between(b_wxyz, moved_wxyz), 1e-9)
-        distance = np.linalg.norm(b - moved, axis=1)
-        new_pos = base / np.maximum(distance, 1e-9 * max(float(np.max(np.abs(b - b.mean(0)))), 1e-300))
+        new_pos = base / np.maximum(np.linalg.norm(b - moved, axis=1), nearest)
         new_rot, new_pos = new_rot / new_rot.sum(), new_pos / new_pos.sum()
         change = np.abs(new_rot - w_rot).sum() + np.abs(new_pos - w_pos).sum()
         w_rot, w_pos = new_rot, new_pos
