@@ -11,20 +11,26 @@ from tempose.experiments.base import Row
 Axes = Any  # matplotlib has no types here and may not be installed
 
 _COLOURS = (
-    "#8a8f98", "#4e79a7", "#76b7b2", "#59a14f", "#b07aa1", "#9c755f", "#edc948", "#ff9da7", "#3b3f46", "#86bcb6", "#f28e2b",
-    "#d62728", "#17becf", "#bcbd22",
+    "#8a8f98", "#4e79a7", "#76b7b2", "#59a14f", "#b07aa1", "#9c755f", "#edc948", "#ff9da7", "#3b3f46", "#1f9ed1", "#f28e2b",
+    "#d62728", "#6a3d9a", "#bcbd22", "#0b6e4f", "#e377c2",
 )  # fmt: skip
 _MARKERS = "sv^<>dDpPXo*hH"
 
 
-def panels(columns: int, rows: int = 1, *, width: float = 3.9, height: float = 3.1) -> tuple[Any, list[Axes]]:
-    """A figure without a window, and its axes, row by row."""
+def blank(width: float, height: float) -> Any:
+    """A figure (inches) without a window."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(rows * columns)]
+    return figure
+
+
+def panels(columns: int, *, width: float = 3.9, height: float = 3.1) -> tuple[Any, list[Axes]]:
+    """A figure of panels side by side, each of this size in inches, and their axes."""
+    figure = blank(width * columns, height)
+    axes = [figure.add_subplot(1, columns, k + 1) for k in range(columns)]
     for ax in axes:
         ax.tick_params(labelsize=8)
         ax.grid(color="#e4e7ec", linewidth=0.6)
@@ -35,16 +41,18 @@ def panels(columns: int, rows: int = 1, *, width: float = 3.9, height: float = 3
 
 
 def style(method: str) -> dict[str, Any]:
-    """Colour and marker of a method, the same in every figure; the project's own stand out."""
+    """Look of a method, the same in every figure; the project's own stand out, variants ("pgd (short)") are dashed."""
     from tempose.baselines import METHODS
 
-    number = list(METHODS).index(method) if method in METHODS else 0
+    name, _, variant = method.partition(" ")
+    number = list(METHODS).index(name) if name in METHODS else 0
     own = method.startswith(("tempose", "tg-mcmc"))
     return {
         "color": _COLOURS[number % len(_COLOURS)],
         "marker": _MARKERS[number % len(_MARKERS)],
         "markersize": 5.0 if own else 3.5,
         "linewidth": 2.0 if own else 1.1,
+        "linestyle": "--" if variant else "-",
         "zorder": 4 if own else 2,
     }
 

@@ -1,0 +1,90 @@
+"""Projected gradient descent against TG-MCMC as an optimiser (the paper's appendix, "Projected Gradient Descent")."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tempose import streams
+from tempose.baselines import METHODS
+from tempose.experiments import figures, synthetic
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.experiments.descent import (
+    PAPER_FRICTION,
+    PAPER_STEPS,
+    common_step,
+    measured,
+    paper_dynamics,
+    paper_graph,
+    watch,
+)
+from tempose.inference.chain import GeodesicChain
+from tempose.inference.optimise import Watch
+from tempose.optimum.starts import random_poses
+from tempose.posterior import Posterior
+from tempose.solver import solve
+
+DAMPING = {  # c h of each TG-MCMC; None is the paper's c = 1000
+    "tg-mcmc": None,
+    "tg-mcmc (low friction)": 0.05,
+}
+VALUES = {"excess": "U − U*", **synthetic.VALUES}
+PANELS = ("excess", "mean_rotation_deg", "graph_consistency")
+
+
+def recorded(steps: int) -> list[int]:
+    """Steps at which the state is looked at: dense at first."""
+    ladder = [0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300, 400, 500, 600, 700, 800]
+    return [k for k in ladder if k <= steps]
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Seeds × optimisers, each from the same random start with the same step."""
+    nodes, steps = (synthetic.QUICK_NODES, 100) if options.quick else (synthetic.NODES, PAPER_STEPS)
+    return [
+        {"nodes": nodes, "completeness": 0.5, "steps": steps, "seed": seed, "method": method}
+        for seed in options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
+        for method in ("pgd", *DAMPING)
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """One descent, watched."""
+    data = paper_graph(cell["nodes"], cell["completeness"], cell["seed"])
+    posterior = Posterior(data.graph)
+    start = random_poses(data.graph, streams.generator(cell["seed"], "start"))
+    step, wanted = common_step(posterior, start), recorded(cell["steps"])
+    best = solve(data.graph, draws=0).objective
+    seen = {0: start}
+    if cell["method"] == "pgd":
+
+        def hook(now: Watch) -> None:
+            if now.step in wanted:
+                seen[now.step] = now.poses
+
+        METHODS["pgd"][0](data.graph, step=step, iterations=cell["steps"], tolerance=0.0, start=start, hook=hook)
+    else:
+        damping = DAMPING[cell["method"]]
+        friction = PAPER_FRICTION if damping is None else damping / step
+        chain = GeodesicChain(posterior, start, streams.key(cell["seed"], "optimise"))
+        watch(chain, paper_dynamics(step, friction=friction), wanted, seen.__setitem__)
+    rows = [{"iteration": k, "step": step, **measured(posterior, poses, data.truth)} for k, poses in seen.items()]
+    return [{**row, "excess": row["potential"] - best} for row in rows]
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Means over the seeds by optimiser and iteration."""
+    return over_seeds(rows, ("method", "iteration"), (*PANELS, "mean_translation", "step"))
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Energy, error, consistency against iterations."""
+    figure, axes = figures.panels(3)
+    for ax, value in zip(axes, PANELS, strict=True):
+        figures.curves(ax, result.table, "iteration", value)
+        ax.set_xscale("symlog", linthresh=1)
+        figures.label(ax, "iteration", VALUES[value], log_y=value != "graph_consistency")
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, methods=False)

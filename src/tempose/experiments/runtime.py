@@ -1,0 +1,60 @@
+"""Time of every method against the size of the graph (the paper's Table 2, its part on synchronisation)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tempose.baselines import METHODS, compare
+from tempose.experiments import figures
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.simulation import simulate
+
+DEGREE = 12  # edges at a node, in the sweep
+SIZES, QUICK_SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000), (10, 30)
+MOST_NODES = {"r-godec": 1000, "ozyesil": 500}
+"""Where a method is not run on larger graphs of the sweep: it would take minutes."""
+
+PAPER_SIZES = {"Madrid": (394, 23784), "South Building": (128, 4096)}
+"""Nodes and edges of graphs as large as the paper's; it does not give the edges of South Building: half of all pairs."""
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Sizes × seeds × methods, and the paper's two sizes."""
+    sizes = [("sweep", n, n * DEGREE // 2) for n in (QUICK_SIZES if options.quick else SIZES)]
+    if not options.quick:
+        sizes += [(name, *size) for name, size in PAPER_SIZES.items()]
+    return [
+        {"data": data, "nodes": n, "edges": m, "seed": seed, "method": method}
+        for data, n, m in sizes
+        for seed in options.seed_list(3, 1)
+        for method in options.method_list(METHODS)
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """One method on one graph, timed after a first call on a tiny one."""
+    n, method = cell["nodes"], cell["method"]
+    if n > MOST_NODES.get(method, n):
+        return [{"status": "left out", "message": f"too slow beyond {MOST_NODES[method]} nodes", "seconds": None}]
+    completeness = min(1.0, 2.0 * cell["edges"] / n**2)
+    data = simulate(n, completeness=completeness, sigma_rot_deg=3.0, sigma_trans=0.05, seed=cell["seed"])
+    row = compare(data.graph, data.truth, [method]).rows[0]
+    names = ("seconds", "iterations", "mean_rotation_deg", "mean_translation", "status", "message")
+    return [{name: getattr(row, name) for name in names}]
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Mean seconds by size and method."""
+    return over_seeds(rows, ("data", "nodes", "edges", "method"), ("seconds", "mean_rotation_deg", "mean_translation"))
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Seconds against nodes."""
+    figure, axes = figures.panels(1, width=5.4, height=3.6)
+    figures.curves(axes[0], [row for row in result.table if row["data"] == "sweep"], "nodes", "seconds")
+    figures.label(axes[0], f"nodes ({DEGREE} edges at each)", "seconds", log_x=True, log_y=True)
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, timed=True)
