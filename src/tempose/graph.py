@@ -54,6 +54,9 @@ class PoseGraph:
         What a reader had to say about the file, one line each.
     origin
         Where the graph came from and how it was read (file, meaning of its information blocks, …); copied into results.
+    inlier_prior
+        Prior probability (m,) that each edge is right, for robust likelihoods; NaN where the edge has none of its own,
+        ``None`` if no edge has.
     """
 
     node_ids: tuple[NodeId, ...]
@@ -67,6 +70,7 @@ class PoseGraph:
     fixed: tuple[NodeId, ...] = ()
     notices: tuple[str, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict)
+    inlier_prior: Array | None = None
 
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
@@ -93,6 +97,11 @@ class PoseGraph:
             put(name, value)
         put("concentration", _as_precision(self.concentration, m, (3,), "concentration"))
         put("precision", _as_precision(self.precision, m, (), "precision"))
+        if self.inlier_prior is not None:
+            prior = np.array(self.inlier_prior, dtype=np.float64)
+            if prior.shape != (m,):
+                raise GraphError(f"inlier_prior must have shape ({m},), one number per edge, not {prior.shape}")
+            put("inlier_prior", None if np.all(np.isnan(prior)) else prior)
         self._check_edges()
         length = np.linalg.norm(self.j_from_i_wxyz, axis=1, keepdims=True)
         # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
@@ -127,6 +136,13 @@ class PoseGraph:
             _not_psd(self.precision) & self.has_translation,
             "has a translation precision that is not finite and positive semi-definite",
         )
+
+        if self.inlier_prior is not None:
+            known = ~np.isnan(self.inlier_prior)
+            self._refuse(
+                known & ~((self.inlier_prior > 0.0) & (self.inlier_prior <= 1.0)),
+                "has a prior inlier probability that is not above 0 and at most 1",
+            )
 
     def _refuse(self, bad: NDArray[np.bool_], why: str, by_row: bool = False) -> None:
         if np.any(bad):
@@ -297,6 +313,7 @@ class PoseGraph:
             j_from_i_t=self.j_from_i_t[keep],
             concentration=self.concentration[keep],
             precision=self.precision[keep],
+            inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
         )
 
     def components(self) -> list[PoseGraph]:
@@ -342,6 +359,15 @@ class PoseGraph:
         """One number per edge (m,): the mean of its three rotation concentrations."""
         c = self.concentration
         return c if c.ndim == 1 else c.mean(1) if c.ndim == 2 else np.trace(c, axis1=1, axis2=2) / 3.0
+
+    @property
+    def median_sigmas(self) -> tuple[float, float]:
+        """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none."""
+        with np.errstate(divide="ignore"):
+            rotation = np.sqrt(2.0 / self.mean_concentration)
+            translation = 1.0 / np.sqrt(np.einsum("maa->m", self.precision_matrices[self.has_translation]) / 3.0)
+        first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
+        return first, second
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ PAPER_SIGMA2 = (0.01, 0.1)
 PAPER_STEP = (0.001, 0.008)
 
 _GEODESIC = {  # options that only the sampler geodesic has, and what they are if not given
-    "scheme": "baoab", "noise": "exact", "letters": None, "step": None, "friction": None, "batch": 0,
+    "scheme": "baoab", "scheme_noise": "exact", "letters": None, "step": None, "friction": None, "batch": 0,
     "mass": "diagonal", "coordinates": "position",
 }  # fmt: skip
 
@@ -32,8 +33,19 @@ class SolveOptions:
     preset
         ``default``: draws that are right at β = 1, step size found automatically. ``paper``: the paper's scheme, friction,
         noise as printed, and its λ and σ² in place of the graph's own precisions.
+    robust
+        Every edge is right or wrong, and the posterior says which (:mod:`tempose.likelihood`).
+    noise
+        ``given``: the graph's precisions hold; ``auto``: only relative to each other, and noise levels are estimated.
+    inlier_probability
+        Prior probability that an edge without one of its own is right; ``None``: estimated. Only with ``robust``.
+    tail
+        Of the inliers: ``auto`` (chosen by the likelihood), ``gaussian``, or ν of a heavy one. Only with ``robust``.
+    trust_odometry
+        Prior probability that an edge between consecutive integer ids is right; ``None``: as any other. Only with
+        ``robust``.
     start
-        One of :data:`tempose.optimum.starts.STARTS`.
+        One of :data:`tempose.optimum.starts.STARTS`; with ``robust`` only used if the poses are ``given``.
     optimiser
         ``newton``: second order, to machine precision; ``tg-mcmc``: the paper's sampler at β → ∞; ``both``: one after the
         other.
@@ -56,7 +68,7 @@ class SolveOptions:
         One of :data:`tempose.inference.sampler.SAMPLERS`; ``auto`` is ``geodesic`` if one of its options is given.
     thin, warmup
         Steps (``geodesic``) or trajectories (others) between kept draws, and before the first.
-    scheme, noise, letters
+    scheme, scheme_noise, letters
         See :class:`tempose.inference.schemes.Scheme`.
     step, friction
         Step size h and friction c of the sampler.
@@ -73,6 +85,11 @@ class SolveOptions:
     """
 
     preset: str = "default"
+    robust: bool = False
+    noise: str = "given"
+    inlier_probability: float | None = None
+    tail: float | str = "auto"
+    trust_odometry: float | None = None
     start: str = "chordal"
     optimiser: str = "newton"
     certify: bool = True
@@ -86,7 +103,7 @@ class SolveOptions:
     thin: int | None = None
     warmup: int | None = None
     scheme: str = "baoab"
-    noise: str = "exact"
+    scheme_noise: str = "exact"
     letters: str | None = None
     step: float | None = None
     friction: float | None = None
@@ -127,11 +144,28 @@ class SolveOptions:
             all(b > 0 and n >= 0 for b, n in self.anneal), "annealing phases need positive beta and non-negative steps"
         )
         self.splitting  # noqa: B018  (validates scheme, noise and letters)
+        self._check_robust(require)
+
+    def _check_robust(self, require: Callable[[bool, str], None]) -> None:
+        require(self.noise in ("given", "auto"), f"unknown noise {self.noise!r}: choose given or auto")
+        only = [name for name in ("inlier_probability", "trust_odometry") if getattr(self, name) is not None]
+        only += ["tail"] if self.tail != "auto" else []
+        require(self.robust or not only, f"{', '.join(only)}: only with robust")
+        for name in ("inlier_probability", "trust_odometry"):
+            value = getattr(self, name)
+            require(value is None or 0.0 < value <= 1.0, f"{name} must be above 0 and at most 1, not {value}")
+        known = self.tail in ("auto", "gaussian") if isinstance(self.tail, str) else self.tail > 0.0
+        require(known, f"tail must be auto, gaussian or a positive number, not {self.tail!r}")
+        unusual = self.preset != "default" or self.optimiser != "newton"
+        require(
+            not (unusual and (self.robust or self.noise == "auto")),
+            "robust and noise auto need the preset default and the optimiser newton",
+        )
 
     @property
     def splitting(self) -> Scheme:
         """The sampler's scheme."""
-        return Scheme(self.scheme, self.noise, self.letters)
+        return Scheme(self.scheme, self.scheme_noise, self.letters)
 
     @property
     def geodesic_options(self) -> list[str]:
@@ -153,7 +187,7 @@ def preset(name: str, **changes: Any) -> SolveOptions:
     if name == "paper":
         base = SolveOptions(
             preset="paper", start="random", optimiser="tg-mcmc", optimise_steps=800, beta=1000.0, draws=40, chains=1,
-            sampler="geodesic", scheme="boa", noise="paper", friction=1000.0, coordinates="paper", mass="identity",
+            sampler="geodesic", scheme="boa", scheme_noise="paper", friction=1000.0, coordinates="paper", mass="identity",
             thin=10, warmup=100,
         )  # fmt: skip
     elif name == "default":

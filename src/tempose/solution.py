@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tempose.inference.diagnostics import Diagnostics, diagnose, diagnostics_lin
 from tempose.inference.draws import Draws, read_draws
 from tempose.inference.predictive import EdgeChecks, check_edges
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
+from tempose.likelihood import RobustLikelihood
 from tempose.metrics import graph_consistency
 from tempose.optimum.certificate import Certificate
 from tempose.optimum.covariance import Laplace
@@ -32,9 +33,13 @@ from tempose.optimum.curvature import Curvature
 from tempose.options import SolveOptions
 from tempose.poses import NodeId, Poses
 from tempose.posterior import Posterior, Priors, Residuals, residuals
+from tempose.robust.estimate import Parameters
+from tempose.robust.verdicts import EdgeVerdicts, parameters_from_facts
 from tempose.sparse import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
+
+_MOST_DRAWS = 100  # to average inlier probabilities over
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +64,8 @@ class Solution:
         What is proven about the estimate, or ``None`` if no proof was asked for.
     notices
         One line each: what the reader and the solver had to say.
+    likelihood, parameters
+        Of a robust solve, or of one that estimated the noise; ``graph`` then has the precisions that were estimated.
     """
 
     graph: PoseGraph
@@ -75,15 +82,51 @@ class Solution:
     seconds: float
     version: str
     tuning: dict[str, float] = field(default_factory=dict)
+    likelihood: RobustLikelihood | None = None
+    parameters: Parameters | None = None
     temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     # ------------------------------------------------------------------ uncertainty
 
     @cached_property
+    def posterior(self) -> Posterior:
+        """U."""
+        return Posterior(self.graph, self.priors, self.likelihood)
+
+    @cached_property
+    def verdicts(self) -> EdgeVerdicts | None:
+        """Which edges to distrust; ``None`` without a robust likelihood.
+
+        The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one at the
+        energy it has on average over the Gaussian approximation. A bridge cannot be checked and keeps its prior.
+        """
+        if self.likelihood is None or self.parameters is None:
+            return None
+        if self.draws is not None and self.draws.n_draws >= 2:
+            chosen = set(np.linspace(0, self.draws.n_draws - 1, _MOST_DRAWS).astype(int).tolist())
+            given = [
+                self.likelihood.inlier_probability(self.posterior.energies(Poses(self.estimate.ids, wxyz, position)))
+                for k, (wxyz, position) in enumerate(self.draws)
+                if k in chosen
+            ]
+            probability = np.mean(given, axis=0)
+        else:
+            used = 0.0 if self.laplace is None else 0.5 * self._used(self.laplace.edge_covariances())
+            probability = self.likelihood.inlier_probability(self.posterior.energies(self.estimate) + used)
+        bridges = self.graph.bridges
+        probability[bridges] = self.likelihood.prior[bridges]
+        return EdgeVerdicts(self.graph, probability, self.parameters, self.options.noise == "auto")
+
+    def _used(self, sigma: Array) -> Array:
+        """``tr(P Σ)`` of every edge (m,), Σ (m, 6, 6) the covariance of its relative pose."""
+        used = 0.5 * np.einsum("mab,mba->m", self.graph.concentration_matrices, sigma[:, :3, :3])
+        return np.asarray(used + np.einsum("mab,mba->m", self.graph.precision_matrices, sigma[:, 3:, 3:]))
+
+    @cached_property
     def laplace(self) -> Laplace | None:
         """Gaussian approximation at the estimate, or ``None`` if the Hessian is not positive definite there."""
         try:
-            return Laplace(Curvature(Posterior(self.graph, self.priors)), self.estimate, self.options.beta)
+            return Laplace(Curvature(self.posterior), self.estimate, self.options.beta)
         except NotPositiveDefiniteError:
             return None
 
@@ -123,11 +166,12 @@ class Solution:
         The measurements have d numbers, the poses take up k of them. Surveyors call it the a-posteriori variance
         factor: at 4, the true noise is twice what was stated and every σ should be doubled.
         """
-        graph = self.graph
-        measured = 6 * int(graph.has_translation.sum()) + 3 * int((~graph.has_translation).sum())
-        freedom = measured - Curvature(Posterior(graph)).dimension
-        rotation, translation = Posterior(graph).potential_by_edge(self.estimate)
-        return float(2.0 * (rotation.sum() + translation.sum()) / freedom) if freedom > 0 else math.nan
+        energy, measured = self.posterior.energies(self.estimate), np.where(self.graph.has_translation, 6.0, 3.0)
+        weight, kept = np.ones_like(energy), np.ones_like(energy)
+        if self.likelihood is not None:  # of the kept edges
+            weight, kept = self.likelihood.weight(energy), self.likelihood.inlier_probability(energy)
+        freedom = float(kept @ measured) - Curvature(Posterior(self.graph)).dimension
+        return float(2.0 * weight @ energy / freedom) if freedom > 0 else math.nan
 
     @cached_property
     def surprise(self) -> Array:
@@ -137,16 +181,15 @@ class Solution:
         be ``d − tr(P Σ)``, with P the edge's precision and Σ the covariance of the fitted relative pose. A bridge always
         fits: it is expected to be 0 and says nothing.
         """
-        rotation, translation = Posterior(self.graph).potential_by_edge(self.estimate)
+        energy = self.posterior.energies(self.estimate)
         freedom = np.where(self.graph.has_translation, 6.0, 3.0)
         expected = freedom
         if self.laplace is not None:
-            sigma = self.laplace.edge_covariances() * self.laplace.beta
-            used = 0.5 * np.einsum("mab,mba->m", self.graph.concentration_matrices, sigma[:, :3, :3])
-            used += np.einsum("mab,mba->m", self.graph.precision_matrices, sigma[:, 3:, 3:])
-            expected = freedom - used
+            # an edge that was not kept does not pull: its residual is expected to be larger by as much
+            pull = 1.0 if self.likelihood is None else 2.0 * self.likelihood.weight(energy) - 1.0
+            expected = freedom - pull * self._used(self.laplace.edge_covariances() * self.laplace.beta)
         checked = expected > 0.01 * freedom
-        ratio = 2.0 * (rotation + translation) / np.where(checked, expected, 1.0)
+        ratio = 2.0 * energy / np.where(checked, expected, 1.0)
         return np.where(checked, np.sqrt(ratio), np.nan)
 
     @cached_property
@@ -157,7 +200,7 @@ class Solution:
     @cached_property
     def edge_checks(self) -> EdgeChecks:
         """How surprising each measurement is, given all the others."""
-        return check_edges(Posterior(self.graph, self.priors), self.estimate)
+        return check_edges(self.posterior, self.estimate)
 
     # ------------------------------------------------------------------ in words and numbers
 
@@ -192,6 +235,7 @@ class Solution:
             },
             "diagnostics": None if self.diagnostics is None else self.diagnostics.facts(),
             "predictive": self.edge_checks.facts(),
+            "robust": None if self.verdicts is None else self.verdicts.facts(),
             "origin": dict(self.graph.origin),
             "options": self.options.as_dict(),
             "tuning": self.tuning,
@@ -206,7 +250,7 @@ class Solution:
             f"U = {self.objective:.6g} at the estimate; graph consistency {graph_consistency(self.graph, self.estimate):.4f}",
         ]
         chi = self.reduced_chi_square
-        if math.isfinite(chi):
+        if math.isfinite(chi) and self.parameters is None:
             verdict = (
                 "the stated noise fits"
                 if 0.5 < chi < 2.0
@@ -233,7 +277,7 @@ class Solution:
         if self.diagnostics is not None:
             verdict, *advice = diagnostics_lines(self.diagnostics)
             lines += [f"the draws are {verdict}" if self.diagnostics.level != "cannot tell" else verdict, *advice]
-        lines.append(self.edge_checks.sentence())
+        lines += [self.edge_checks.sentence()] if self.verdicts is None else self.verdicts.sentences()
         return "\n".join(lines)
 
     # ------------------------------------------------------------------ files
@@ -255,6 +299,8 @@ class Solution:
         write_graph(home / "graph.csv", self.graph)
         np.save(home / "trace.npy", self.trace)
         self._save_priors(home)
+        if self.likelihood is not None:
+            np.savez(home / "likelihood.npz", **asdict(self.likelihood))
         if self.draws is not None and self.draws.directory not in (None, home / "draws"):
             shutil.copytree(self.draws.directory, home / "draws", dirs_exist_ok=True)
         write_atomically(home / "result.json", (json.dumps(self.facts(), indent=2) + "\n").encode())
@@ -282,14 +328,20 @@ class Solution:
 
     def _edge_columns(self) -> tuple[list[str], list[Any]]:
         ids, r = self.graph.node_ids, self.residuals
-        return ["i", "j", "rotation_deg", "translation", "surprise", "p_value"], [
-            [ids[k] for k in self.graph.edge_i],
-            [ids[k] for k in self.graph.edge_j],
-            np.degrees(r.angle),
-            np.linalg.norm(r.translation, axis=1),
-            self.surprise,
-            self.edge_checks.p_value,
-        ]
+        header, columns = (
+            ["i", "j", "rotation_deg", "translation", "surprise", "p_value"],
+            [
+                [ids[k] for k in self.graph.edge_i],
+                [ids[k] for k in self.graph.edge_j],
+                np.degrees(r.angle),
+                np.linalg.norm(r.translation, axis=1),
+                self.surprise,
+                self.edge_checks.p_value,
+            ],
+        )
+        if self.verdicts is not None:
+            return [*header, "inlier_probability"], [*columns, self.verdicts.inlier_probability]
+        return header, columns
 
     def _save_priors(self, home: Path) -> None:
         if not self.priors.is_flat:
@@ -322,7 +374,8 @@ class Solution:
             objective=facts["objective"], draws=draws, gauge=Gauge(graph, options.gauge),
             trace=np.load(home / "trace.npy"), certificate=certificate_from_facts(facts),
             notices=tuple(facts["notices"]), seconds=facts["seconds"],
-            version=facts["version"], tuning=facts["tuning"],
+            version=facts["version"], tuning=facts["tuning"], likelihood=_load_likelihood(home),
+            parameters=None if facts.get("robust") is None else parameters_from_facts(facts["robust"]),
         )  # fmt: skip
 
 
@@ -369,6 +422,14 @@ def _load_priors(home: Path) -> Priors:
             rotation, saved["mean"] if gaussian else 0.0, saved["precision"] if gaussian else None,
             bool(saved["on_position"]),
         )  # fmt: skip
+
+
+def _load_likelihood(home: Path) -> RobustLikelihood | None:
+    if not (home / "likelihood.npz").exists():
+        return None
+    with np.load(home / "likelihood.npz") as saved:
+        arrays = {name: saved[name] for name in saved.files}
+        return RobustLikelihood(**{**arrays, "tail": float(arrays["tail"])})
 
 
 def _median(x: Array) -> float:

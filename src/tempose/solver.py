@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
+from tempose.robust.estimate import Parameters, RobustOptions
+from tempose.robust.model import kept_problem, own_probabilities, solve_robust
+from tempose.robust.verdicts import KEPT
 from tempose.solution import Solution, certificate_facts, certificate_from_facts
 
 Array = NDArray[np.float64]
@@ -100,19 +103,21 @@ def solve(
     report = progress or (lambda _: None)
     graph, notices = _prepare(graph, options)
     gauge = Gauge(graph, options.gauge)
-    posterior = Posterior(graph, priors or Priors())
     home, temporary = _directory(directory)
 
     report(Progress("optimising", 0, 1))
-    estimate = _estimate(posterior, options, home, hook, report, stop, notices)
+    estimate = _estimate(Posterior(graph, priors or Priors()), options, home, hook, report, stop, notices)
+    posterior = estimate.curvature.posterior
     laplace = _laplace(estimate, options, notices)
     draws = None
     if options.draws and not stop.is_set():
         draws = _sample(estimate, laplace, options, home, hook, report, stop, notices)
     status = _status(estimate, stop)
     solution = Solution(
-        graph=graph,
+        graph=posterior.graph,
         priors=posterior.priors,
+        likelihood=posterior.likelihood,
+        parameters=estimate.optimum.parameters,
         options=options,
         status=status,
         estimate=estimate.poses,
@@ -140,6 +145,16 @@ class _Optimum:
     trace: Array
     status: str
     certificate: Certificate | None
+    parameters: Parameters | None = None  # of the noise, if it was estimated or robust
+
+    def posterior(self, stated: Posterior, options: SolveOptions) -> Posterior:
+        """U with these parameters in place of the stated ones."""
+        p = self.parameters
+        if p is None:
+            return stated
+        graph = p.graph(stated.graph) if options.noise == "auto" else stated.graph
+        own = own_probabilities(stated.graph, options.trust_odometry)
+        return Posterior(graph, stated.priors, p.likelihood(stated.graph, own) if options.robust else None)
 
 
 @dataclass(frozen=True)
@@ -202,12 +217,18 @@ def _estimate(
     stop: threading.Event, notices: list[str],
 ) -> _Estimate:  # fmt: skip
     """The optimum, computed, or taken from an earlier run of the same solve in the same directory."""
-    curvature = Curvature(posterior)
-    optimum = _read_checkpoint(home, posterior, options)
+    stated, curvature = posterior, Curvature(posterior)
+    optimum = _read_checkpoint(home, stated, options)
     if optimum is None:
-        optimum = _optimise(posterior, curvature, options, hook, report, stop)
+        if options.robust or options.noise == "auto":
+            optimum = _optimise_with_noise(stated, options, report, notices)
+        else:
+            optimum = _optimise(stated, curvature, options, hook, report, stop)
         if not stop.is_set():
-            _write_checkpoint(home, posterior, options, optimum)
+            _write_checkpoint(home, stated, options, optimum)
+    if optimum.parameters is not None:
+        posterior = optimum.posterior(stated, options)
+        curvature = Curvature(posterior)
     if optimum.status in ("stalled", "diverged"):
         notices.append(f"the optimiser {optimum.status}: the estimate may be far from the best; try another start")
     elif optimum.status == "step limit":
@@ -242,6 +263,36 @@ def _optimise(
     steps = trace[-1, 0] + np.arange(len(taken))
     trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
     return _Optimum(minimum.poses, trace, minimum.status, certificate)
+
+
+def _optimise_with_noise(
+    stated: Posterior, options: SolveOptions, report: ProgressHook, notices: list[str]
+) -> _Optimum:
+    """Poses, noise levels and verdicts on the edges together; proofs are about the problem of the kept edges."""
+    own = own_probabilities(stated.graph, options.trust_odometry)
+    known = RobustOptions(
+        options.noise,
+        options.inlier_probability if options.robust else 1.0,
+        {"auto": None, "gaussian": math.inf}[options.tail] if isinstance(options.tail, str) else options.tail,
+    )
+    if not options.robust:
+        own, known = np.full(len(own), np.nan), replace(known, tail=math.inf)
+    rng = streams.generator(options.seed, "start")
+    fitted = solve_robust(stated.graph, known, own, rng, priors=stated.priors, start=options.start)
+    if fitted.status == "collapsed":
+        notices.append("the estimated noise went to zero: too few edges check each other; give the noise instead")
+    posterior = fitted.posterior if options.robust else Posterior(fitted.graph, stated.priors)
+    trace = np.array([[0.0, posterior.potential(fitted.poses)]])
+    status = "converged" if fitted.status == "converged" else "step limit"
+    optimum = _Optimum(fitted.poses, trace, status, None, fitted.parameters)
+    if not options.certify:
+        return optimum
+    report(Progress("proving", 0, 1))
+    if options.robust:
+        certificate = certify(kept_problem(posterior, fitted.poses), fitted.poses)
+        return replace(optimum, certificate=replace(certificate, explanation=f"{KEPT}: {certificate.explanation}"))
+    solved = solve_to_certificate(posterior, fitted.poses)
+    return replace(optimum, poses=solved.minimum.poses, certificate=solved.certificate)
 
 
 def _descend(
@@ -361,6 +412,7 @@ def _write_checkpoint(home: Path, posterior: Posterior, options: SolveOptions, o
         buffer, fingerprint=_fingerprint(posterior, options), wxyz=optimum.poses.wxyz,
         position=optimum.poses.position, trace=optimum.trace, status=optimum.status,
         certificate=json.dumps(certificate_facts(optimum.certificate)),
+        parameters=json.dumps(None if optimum.parameters is None else asdict(optimum.parameters)),
     )  # fmt: skip
     write_atomically(home / "estimate.npz", buffer.getvalue())
 
@@ -376,6 +428,10 @@ def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) ->
                 return None
             poses = Poses(posterior.graph.node_ids, saved["wxyz"], saved["position"])
             certificate = certificate_from_facts(json.loads(str(saved["certificate"])))
-            return _Optimum(poses, saved["trace"], str(saved["status"]), certificate)
+            parameters = json.loads(str(saved["parameters"]))
+            return _Optimum(
+                poses, saved["trace"], str(saved["status"]), certificate,
+                None if parameters is None else Parameters(**parameters),
+            )  # fmt: skip
     except (OSError, ValueError, KeyError):
         return None

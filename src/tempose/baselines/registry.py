@@ -12,7 +12,7 @@ from tempose.baselines.govindu import govindu
 from tempose.baselines.irls import irls, irls_half
 from tempose.baselines.ozyesil import ozyesil
 from tempose.baselines.pgd import pgd
-from tempose.baselines.solved import default, tg_mcmc
+from tempose.baselines.solved import default, robust, tg_mcmc
 from tempose.baselines.torsello import torsello
 from tempose.baselines.tree import tree
 
@@ -30,5 +30,6 @@ METHODS: dict[str, tuple[Callable[..., Estimate], str]] = {
     "irls-half": (irls_half, "the same with the loss √|e| (Chatterjee & Govindu 2018)"),
     "tg-mcmc": (tg_mcmc, "the paper's sampler as an optimiser, from a random start, with the paper's constants"),
     "tempose": (default, "the default: certified minimum of U"),
+    "robust": (robust, "wrong edges found and noise estimated: minimum of the robust U"),
 }
 """Function and one-line description of each method."""

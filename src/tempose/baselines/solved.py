@@ -29,3 +29,15 @@ def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
     solution = solve(graph, **{"draws": 0, **changes})
     proof = "" if solution.certificate is None else solution.certificate.status
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]), message=proof)
+
+
+@baseline(connected=False)
+def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
+    """The minimum of the robust U: wrong edges found, noise levels estimated.
+
+    The estimate of ``tempose.solve`` with ``robust`` and ``noise="auto"``; ``changes`` are its options.
+    """
+    solution = solve(graph, **{"draws": 0, "certify": False, "robust": True, "noise": "auto", **changes})
+    verdicts = solution.verdicts
+    count = 0 if verdicts is None else len(verdicts.distrusted)
+    return Estimate(solution.estimate, solution.status, message=f"{count} of {graph.n_edges} edges distrusted")

@@ -57,6 +57,7 @@ def read_graph(arguments: argparse.Namespace) -> PoseGraph:
         precision=arguments.precision,
         sigma_rot_deg=arguments.sigma_rot_deg,
         sigma_trans=arguments.sigma_trans,
+        noise=getattr(arguments, "noise", None) or "given",
     )
     graph = read(arguments.graph, options, arguments.format)
     return graph

@@ -154,6 +154,7 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         """
         tempose solve graph.g2o -o result
         tempose solve graph.g2o -o result --draws 2000 --gauge centroid --seed 7
+        tempose solve graph.g2o -o result --robust --noise auto
         tempose solve graph.g2o -o paper --preset paper
         """,
     )  # fmt: skip
@@ -184,6 +185,7 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         help="default: right draws, automatic step; paper: the paper's scheme as printed",
     )
     _reading(parser)
+    _robust(parser)
     group = parser.add_argument_group("optimisation")
     group.add_argument(
         "--start", help="where to start: chordal (default), spectral, tree, best-tree, given, identity, random (paper)"
@@ -213,7 +215,7 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
     )  # fmt: skip
     group.add_argument("--scheme", help="order of the steps: baoab (default), boa (paper), aboba, ...")
     group.add_argument(
-        "--noise",
+        "--scheme-noise",
         choices=["exact", "euler", "paper"],
         help="exact Ornstein-Uhlenbeck step (default), or as printed in the paper (paper), or with its missing sqrt(h) (euler)",
     )
@@ -229,6 +231,40 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
     group.add_argument("--thin", type=int, help="steps between kept draws (default: found automatically)")
     group.add_argument("--warmup", type=int, help="steps before the first draw (default: twice --thin)")
     group.add_argument("--batch", type=int, help="edges per stochastic gradient (default: all)")
+
+
+def _tail(text: str) -> float | str:
+    """``auto``, ``gaussian`` or a number."""
+    if text in ("auto", "gaussian"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected auto, gaussian or a positive number, not {text!r}") from None
+
+
+def _robust(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("wrong edges and unknown noise")
+    group.add_argument(
+        "--robust", action="store_true", default=None,
+        help="expect wrong edges: the posterior says which they are, and the poses survive them",
+    )  # fmt: skip
+    group.add_argument(
+        "--noise", choices=["given", "auto"],
+        help="given (default): the file's noise levels (or --sigma-rot-deg, --sigma-trans) hold; auto: they are estimated",
+    )  # fmt: skip
+    group.add_argument(
+        "--inlier-probability", type=float, metavar="P",
+        help="prior probability that an edge is right, where the file gives none (default: estimated)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tail", type=_tail, metavar="NU",
+        help="of the right edges: auto (default: chosen by the likelihood), gaussian, or nu of a heavy tail",
+    )  # fmt: skip
+    group.add_argument(
+        "--trust-odometry", type=float, nargs="?", const=0.99, metavar="P",
+        help="edges between consecutive ids are right with prior probability P (0.99 if not given)",
+    )  # fmt: skip
 
 
 def _eval(commands: Commands) -> None:  # type: ignore[valid-type]

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from tempose.graph import PoseGraph
 
 _OPTIONS = (
-    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme", "noise",
-    "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "seed",
+    "robust", "noise", "inlier_probability", "tail", "trust_odometry",
+    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme",
+    "scheme_noise", "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "seed",
 )  # fmt: skip
 
 

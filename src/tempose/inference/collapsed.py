@@ -78,6 +78,11 @@ class CollapsedTarget:
         self.posterior = curvature.posterior
         self.center = laplace.poses
         self.held = curvature.held
+        if self.posterior.likelihood is not None:
+            raise OptionError(
+                "the sampler collapsed cannot integrate the positions out: there is a robust likelihood, so that they are "
+                "no Gaussian; use the sampler geodesic-mh (or auto, which chooses it)"
+            )
         self.positions = _position_factor(self.posterior, self.held)
         self.careful = widest_edge(laplace) > NOT_NARROW
         self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))

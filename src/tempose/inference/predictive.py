@@ -252,7 +252,11 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
     jacobian = np.tile(np.eye(6), (m, 1, 1))
     jacobian[:, :3, :3] = scalar[:, None, None] * np.eye(3) + se3.hat(r.nu)  # of 2ν by the rotation vector
     A = root @ jacobian
-    V = range_ - A @ sigma @ np.swapaxes(A, 1, 2)
+    taken = A @ sigma @ np.swapaxes(A, 1, 2)
+    V = range_ - taken
+    if posterior.likelihood is not None:  # an edge of weight w pulls that much: r has covariance (I − wS)(I + (1 − w)S)
+        weight = posterior.likelihood.weight(posterior.energies(estimate))[:, None, None]
+        V = (range_ - weight * taken) @ (range_ + (1.0 - weight) * taken)
     z2, freedom = _distance(V, whitened)
     z2_rot, freedom_rot = _distance(V[:, :3, :3], whitened[:, :3])
     z2_pos, freedom_pos = _distance(V[:, 3:, 3:], whitened[:, 3:])

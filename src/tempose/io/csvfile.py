@@ -17,6 +17,8 @@ measures ``j_from_i``: ``x_j = R(q) x_i + t``, with potential
   ``tau_xx … tau_zz``; axes of node j.
   Read with ``precision="full"`` they are kept, otherwise reduced by the trace rule ``λ = 3/tr(Λ⁻¹)``.
 - without a ``lambda`` (``tau``) column, ``sigma_rot_deg`` (``sigma_trans``) must be given: ``λ = 2/σ²``, ``τ = 1/σ²``.
+- the optional column ``inlier_prior`` holds the prior probability, above 0 and at most 1, that the edge is right, for robust
+  solves; empty where the edge has none of its own.
 - a row with an empty ``j`` declares node i; its q and t, if given, are the node's pose ``world_from_node``, a start and
   not a measurement. A number from 1 in the optional column ``fixed`` declares the node fixed, the first one first.
 
@@ -234,6 +236,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     t = np.full((len(edges), 3), np.nan)
     t[moved] = table.numbers(reader, [edges[k] for k in moved], _T) if moved else 0.0
     concentration, precision = _read_precisions(table, reader, edges, moved, options, notices)
+    inlier_prior = _read_inlier_prior(table, reader, edges)
     reader.finish(notices)
     return PoseGraph(
         tuple(ids),
@@ -243,6 +246,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         t,
         concentration,
         precision,
+        inlier_prior=inlier_prior,
         initial=initial,
         fixed=tuple(fixed),
         notices=tuple(notices),
@@ -284,12 +288,31 @@ def _declarations(
     return Poses(tuple(ids[k] for k in posed), wxyz, values[:, 4:]), fixed
 
 
+def _read_inlier_prior(table: _Table, reader: NumberReader, edges: list[int]) -> Array | None:
+    """Prior inlier probabilities (m,), NaN where empty; ``None`` without the column."""
+    name = "inlier_prior"
+    if name not in table.column:
+        return None
+    given = [k for k, r in enumerate(edges) if table.filled(r, [name], name)]
+    prior = np.full(len(edges), np.nan)
+    if given:
+        prior[given] = table.numbers(reader, [edges[k] for k in given], [name])[:, 0]
+    for k in given:
+        if not 0.0 < prior[k] <= 1.0:
+            raise ParseError(
+                table.path, table.line[edges[k]], f"{name} is {prior[k]:g}; expected above 0 and at most 1, or nothing"
+            )
+    return prior
+
+
 def _read_precisions(
     table: _Table, reader: NumberReader, edges: list[int], moved: list[int], options: ReadOptions, notices: list[str]
 ) -> tuple[Array, Array]:
     every = range(len(edges))
     rotation, translation = (
-        _read_precision(table, reader, name, edges, used, default, option, notices)
+        _read_precision(
+            table, reader, name, edges, used, default, option, getattr(options, option) is not None, notices
+        )
         for name, used, default, option in (
             ("lambda", every, options.default_concentration, "sigma_rot_deg"),
             ("tau", moved, options.default_precision, "sigma_trans"),
@@ -325,6 +348,7 @@ def _read_precision(
     used: Sequence[int],
     default: float | None,
     option: str,
+    given: bool,
     notices: list[str],
 ) -> Array:
     """One kind of precision as (m,), (m, 3) or (m, 3, 3), zero where ``used`` does not name the edge."""
@@ -338,7 +362,7 @@ def _read_precision(
     if len(found) > 1 or any(column not in table.column for column in found[0]):
         expected = " or ".join(",".join(names) for names in shapes)
         raise ParseError(table.path, None, f"the columns of {name} do not fit together; expected {expected}")
-    if default is not None:
+    if given:
         notices.append(f"{option} was not used: the table has a column of its own for it")
     names = found[0]
     values = np.zeros((m, len(names)))
@@ -366,13 +390,16 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
     shown = poses.select(graph.node_ids) if poses is not None else graph.initial
     lambda_names, lambda_rows = _precision_columns("lambda", graph.concentration, np.ones(graph.n_edges, dtype=bool))
     tau_names, tau_rows = _precision_columns("tau", graph.precision, graph.has_translation)
+    prior_names = [] if graph.inlier_prior is None else ["inlier_prior"]
+    prior = np.empty(0) if graph.inlier_prior is None else graph.inlier_prior
+    prior_rows = [["" if np.isnan(x) else number_text(x)] for x in prior.tolist()] or [[]] * graph.n_edges
     fixed = ["fixed"] if graph.fixed else []
-    names = ["i", "j", *_Q, *_T, *lambda_names, *tau_names, *fixed]
+    names = ["i", "j", *_Q, *_T, *lambda_names, *tau_names, *prior_names, *fixed]
     name_of = [_name_text(name) for name in graph.node_ids]
     rows = []
     in_order = dict.fromkeys(np.stack([graph.edge_i, graph.edge_j], axis=1).reshape(-1).tolist())
     if shown is not None or fixed or list(in_order) != list(range(graph.n_nodes)):
-        blank = [""] * (len(lambda_names) + len(tau_names))
+        blank = [""] * (len(lambda_names) + len(tau_names) + len(prior_names))
         pose = [[""] * 7] * graph.n_nodes
         if shown is not None:
             pose = _texts(np.concatenate([shown.wxyz, shown.position], axis=1))
@@ -384,7 +411,7 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
     t = [row if given else [""] * 3 for row, given in zip(_texts(graph.j_from_i_t), graph.has_translation, strict=True)]
     last = [""] if fixed else []
     for k, (i, j) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)):
-        rows.append([name_of[i], name_of[j], *q[k], *t[k], *lambda_rows[k], *tau_rows[k], *last])
+        rows.append([name_of[i], name_of[j], *q[k], *t[k], *lambda_rows[k], *tau_rows[k], *prior_rows[k], *last])
     _write_table(path, names, rows)
 
 

@@ -9,6 +9,7 @@ from tempose.errors import OptionError
 
 ROTATION_INFORMATION = ("rotation-vector", "quaternion-vector")
 PRECISION = ("isotropic", "full")
+NOISE = ("given", "auto")
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,20 @@ class ReadOptions:
     sigma_trans
         Standard deviation of every measured translation, per axis and in the file's unit, for files without translation
         precisions: ``τ = 1/σ²``.
+    noise
+        ``"auto"``: noise levels will be estimated, so a file without precisions needs none: all its edges get the same.
     """
 
     rotation_information: str = "rotation-vector"
     precision: str = "isotropic"
     sigma_rot_deg: float | None = None
     sigma_trans: float | None = None
+    noise: str = "given"
 
     def __post_init__(self) -> None:
-        for name, known in (("rotation_information", ROTATION_INFORMATION), ("precision", PRECISION)):
+        for name, known in (
+            ("rotation_information", ROTATION_INFORMATION), ("precision", PRECISION), ("noise", NOISE),
+        ):  # fmt: skip
             if getattr(self, name) not in known:
                 raise OptionError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}")
         for name in ("sigma_rot_deg", "sigma_trans"):
@@ -49,10 +55,12 @@ class ReadOptions:
 
     @property
     def default_concentration(self) -> float | None:
-        """λ = 2/σ² of ``sigma_rot_deg``, or None."""
-        return None if self.sigma_rot_deg is None else 2.0 / math.radians(self.sigma_rot_deg) ** 2
+        """λ = 2/σ² of ``sigma_rot_deg``, or None; of one degree if the noise will be estimated anyway."""
+        sigma_deg = 1.0 if self.sigma_rot_deg is None and self.noise == "auto" else self.sigma_rot_deg
+        return None if sigma_deg is None else 2.0 / math.radians(sigma_deg) ** 2
 
     @property
     def default_precision(self) -> float | None:
-        """τ = 1/σ² of ``sigma_trans``, or None."""
-        return None if self.sigma_trans is None else 1.0 / self.sigma_trans**2
+        """τ = 1/σ² of ``sigma_trans``, or None; 1 if the noise will be estimated anyway."""
+        sigma = 1.0 if self.sigma_trans is None and self.noise == "auto" else self.sigma_trans
+        return None if sigma is None else 1.0 / sigma**2

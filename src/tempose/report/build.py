@@ -12,6 +12,7 @@ from tempose.metrics import graph_consistency, pose_errors
 from tempose.poses import Poses
 from tempose.report.page import ReportData, Trace, write_page
 from tempose.report.parts import Fact, Histogram
+from tempose.robust.verdicts import DISTRUSTED, KEPT, EdgeVerdicts
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
@@ -41,6 +42,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         edge_rotation_deg=np.degrees(r.angle),
         edge_translation=np.linalg.norm(r.translation, axis=1),
         edge_surprise=solution.surprise,
+        edge_outlier=None if solution.verdicts is None else 1.0 - solution.verdicts.inlier_probability,
         draw_positions=_ghosts(solution),
         truth_positions=_aligned_truth(solution, truth),
         traces=_traces(solution),
@@ -68,7 +70,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
         *_verdict(solution),
         *_sampling_verdict(solution),
-        *_surprise_verdict(solution),
+        *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
         _fit(solution),
         Fact(
@@ -119,7 +121,8 @@ def _verdict(solution: Solution) -> list[Fact]:
     if proof is None:
         return []
     if proof.certified:
-        gap = f"proven: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
+        kept = "" if solution.likelihood is None else f" {KEPT}"
+        gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
         return [Fact("proof", "global optimum", gap, "good")]
     if proof.certified is None:
         return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", proof.explanation, "neutral")]
@@ -150,10 +153,26 @@ def _surprise_verdict(solution: Solution) -> list[Fact]:
     ]
 
 
+def _distrust_verdict(verdicts: EdgeVerdicts) -> list[Fact]:
+    noise, distrusted = verdicts.sentences()
+    count = len(verdicts.distrusted)
+    p = verdicts.parameters.inlier_probability
+    return [
+        Fact("distrusted edges", str(count) if count else "none", distrusted, "warn" if count else "good"),
+        Fact("estimated noise" if verdicts.estimated else "noise", verdicts.noise_text(), noise),
+        Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
+    ]
+
+
 def _histograms(solution: Solution) -> list[Histogram]:
     charts = []
+    if solution.verdicts is not None:
+        gamma = solution.verdicts.inlier_probability
+        charts.append(Histogram("Inlier probabilities of the edges", gamma, things="edges"))
     if solution.edge_checks.n_checked:
         p = solution.edge_checks.p_value
+        if solution.verdicts is not None:
+            p = p[solution.verdicts.inlier_probability >= DISTRUSTED]
         charts.append(Histogram("p-values of the edges given the rest (flat if the model is right)", p, things="edges"))
     if solution.diagnostics is not None and solution.diagnostics.level != "cannot tell":
         charts.append(Histogram("Effective draws", solution.diagnostics.node_ess, reference=400.0, things="nodes"))

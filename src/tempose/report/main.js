@@ -26,11 +26,12 @@ async function main() {
 
 function connectControls(viewer, scene) {
   offer(byId("colour"), ["sigma_pos", "sigma_rot_deg", "component", "none"].filter((kind) => scene.hasColour(kind)));
-  const edgeKinds = ["edge_surprise", "edge_rotation_deg", "edge_translation"].filter((kind) => scene[kind] && (kind === "edge_surprise" || scene.limits[kind]));
+  const edgeKinds = ["edge_outlier", "edge_surprise", "edge_rotation_deg", "edge_translation"].filter((kind) => scene[kind] && scene.edgeLimits(kind));
   offer(byId("edge-colour"), [...edgeKinds, "none"]);
   if (!scene.edge_surprise) byId("edge-colour").value = "none";
-  const worst = scene.worst.length === 1 ? "worst edge" : `${scene.worst.length} worst edges`;
-  byId("worst-label").textContent = scene.worst.length ? `Highlight the ${worst}` : `No edge above ${WORST_ABOVE} to highlight`;
+  const worst = scene.worst.length === 1 ? scene.worstName() : `${scene.worst.length} ${scene.worstName()}s`;
+  const none = scene.edge_outlier ? "No edge is distrusted" : `No edge above ${WORST_ABOVE} to highlight`;
+  byId("worst-label").textContent = scene.worst.length ? `Highlight the ${worst}` : none;
   byId("worst").disabled = !scene.worst.length;
   for (const row of ["edges-row", "worst-row"]) byId(row).hidden = scene.m === 0;
   byId("ellipsoid-group").hidden = !scene.ellipsoids;
@@ -156,6 +157,7 @@ function edgeFacts(scene, edge) {
   const length = scene.edge_translation[edge];
   const facts = [["rotation residual", measure(scene.edge_rotation_deg[edge], "°")]];
   facts.push(["translation residual", Number.isNaN(length) ? "rotation-only edge" : measure(length, scene.unit)]);
+  if (scene.edge_outlier) facts.push(["inlier probability", number(1 - scene.edge_outlier[edge])]);
   if (scene.edge_surprise) facts.push(["surprise", number(scene.edge_surprise[edge])]);
   return facts;
 }
@@ -250,6 +252,7 @@ function makeTables(viewer, scene) {
   if (scene.components > 1) nodeColumns.push({ name: "component", values: scene.component, whole: true });
   const edgeColumns = [];
   if (scene.edge_surprise) edgeColumns.push({ name: "surprise", values: scene.edge_surprise });
+  if (scene.edge_outlier) edgeColumns.push({ name: "distrust", values: scene.edge_outlier });
   edgeColumns.push({ name: "rotation [°]", values: scene.edge_rotation_deg });
   if (scene.limits.edge_translation) edgeColumns.push({ name: withUnitName("translation", scene.unit), values: scene.edge_translation, missing: "rotation only" });
 

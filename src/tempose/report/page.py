@@ -119,6 +119,8 @@ class ReportData:
         Residual angle (degrees) and residual length of each edge, shape (m,); a NaN length is a rotation-only edge.
     edge_surprise
         Normalised residual of each edge, about 1 if the edge errs as much as its noise model says.
+    edge_outlier
+        Probability that each edge is wrong, shape (m,), of a robust solve.
     draw_positions
         Posterior draws aligned to ``positions``, shape (k, n, 3); the page keeps at most ``MAX_DRAWS``.
     truth_positions
@@ -152,6 +154,7 @@ class ReportData:
     edge_rotation_deg: FloatArray
     edge_translation: FloatArray
     edge_surprise: FloatArray | None = None
+    edge_outlier: FloatArray | None = None
     draw_positions: FloatArray | None = None
     truth_positions: FloatArray | None = None
     traces: Sequence[Trace] = ()
@@ -173,6 +176,7 @@ class ReportData:
             "edge_rotation_deg": (m,),
             "edge_translation": (m,),
             "edge_surprise": (m,),
+            "edge_outlier": (m,),
             "truth_positions": (n, 3),
         }
         for name, shape in expected.items():
@@ -268,6 +272,7 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         "edge_rotation_deg": pack(data.edge_rotation_deg, "<f4"),
         "edge_translation": pack(data.edge_translation, "<f4"),
         "edge_surprise": pack_optional(data.edge_surprise),
+        "edge_outlier": pack_optional(data.edge_outlier),
         "draws": _ghosts(data) if placed else None,
         "truth": pack_optional(None if data.truth_positions is None else data.truth_positions - origin)
         if placed

@@ -154,6 +154,8 @@ def _draw_edges(axes: Axes3D, data: ReportData, positions: FloatArray) -> None:
     heat = np.zeros(len(data.edges))
     if data.edge_surprise is not None:  # grey up to 1, red from 3, as on the page
         heat = np.clip(np.nan_to_num((np.asarray(data.edge_surprise) - 1) / 2), 0, 1)
+    if data.edge_outlier is not None:
+        heat = np.clip(np.asarray(data.edge_outlier, float), 0, 1)
     colours = np.ones((len(heat), 4))
     colours[:, :3] = (1 - heat[:, None]) * _EDGE_GREY + heat[:, None] * _EDGE_RED
     colours[:, 3] = 0.45 + 0.5 * heat

@@ -5,6 +5,7 @@ const MISSING = COLOUR_BINS; // palette place of a node without a value
 const EDGE_BINS = 16;
 const WORST_ABOVE = 2; // normalised residual from which an edge is called out
 const WORST_MOST = 20;
+const DISTRUSTED_ABOVE = 0.5; // probability of being wrong
 
 class Scene {
   static async load(payload) {
@@ -15,7 +16,7 @@ class Scene {
     scene.origin = payload.origin;
     scene.limits = payload.limits;
     scene.n = payload.ids.length;
-    const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "truth"];
+    const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "edge_outlier", "truth"];
     for (const name of arrays) scene[name] = await unpack(payload[name]);
     scene.m = scene.edges.length / 2;
     if (payload.ellipsoids) {
@@ -76,9 +77,9 @@ class Scene {
   }
 
   chooseWorst() {
-    const measure = this.edge_surprise || this.edge_rotation_deg;
-    const above = this.edge_surprise ? WORST_ABOVE : 0;
-    const most = this.edge_surprise ? WORST_MOST : Math.min(10, Math.ceil(this.m / 10));
+    const measure = this.edge_outlier || this.edge_surprise || this.edge_rotation_deg;
+    const above = this.edge_outlier ? DISTRUSTED_ABOVE : this.edge_surprise ? WORST_ABOVE : 0;
+    const most = this.edge_outlier ? this.m : this.edge_surprise ? WORST_MOST : Math.min(10, Math.ceil(this.m / 10));
     this.worst = largest(measure, most).filter((e) => measure[e] > above);
     this.isWorst = new Set(this.worst);
   }
@@ -118,6 +119,11 @@ class Scene {
     return this.layout === "positions" && this.size[1] < 0.35 * Math.min(this.size[0], this.size[2]) ? "-y" : "+z";
   }
 
+  /** What the highlighted edges are, in the singular. */
+  worstName() {
+    return this.edge_outlier ? "distrusted edge" : "worst edge";
+  }
+
   hasColour(kind) {
     if (kind === "none") return true;
     return kind === "component" ? this.components > 1 : Boolean(this[kind] && this.limits[kind]);
@@ -141,8 +147,9 @@ class Scene {
     return { palette, bins };
   }
 
-  /** Ends of the colour scale of edges; surprise is absolute: grey up to 1, red from 3. */
+  /** Ends of the colour scale of edges; surprise is absolute: grey up to 1, red from 3; probabilities are from 0 to 1. */
   edgeLimits(kind) {
+    if (kind === "edge_outlier") return [0, 1];
     return kind === "edge_surprise" ? [1, 3] : this.limits[kind];
   }
 

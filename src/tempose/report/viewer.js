@@ -835,11 +835,11 @@ class Viewer {
       entries.push(this.bar(name, unit, scene.limits[options.colour], VIRIDIS, most));
     }
     if (options.edges && options.edgeColour !== "none" && scene.m) {
-      const names = { edge_surprise: ["edge surprise, 1 = as expected", ""], edge_rotation_deg: ["rotation residual", "°"], edge_translation: ["translation residual", scene.unit] };
+      const names = { edge_outlier: ["probability that an edge is wrong", ""], edge_surprise: ["edge surprise, 1 = as expected", ""], edge_rotation_deg: ["rotation residual", "°"], edge_translation: ["translation residual", scene.unit] };
       const [name, unit] = names[options.edgeColour];
       entries.push(this.bar(name, unit, scene.edgeLimits(options.edgeColour), edgeStops(theme), Infinity, options.edgeColour === "edge_surprise"));
     }
-    if (options.worst && scene.worst.length) entries.push(this.key(theme.bad, scene.edge_surprise ? `${plural(scene.worst.length, "worst edge")}, above ${WORST_ABOVE}` : `${plural(scene.worst.length, "edge")} of largest angle`));
+    if (options.worst && scene.worst.length) entries.push(this.key(theme.bad, scene.edge_outlier ? plural(scene.worst.length, scene.worstName()) : scene.edge_surprise ? `${plural(scene.worst.length, "worst edge")}, above ${WORST_ABOVE}` : `${plural(scene.worst.length, "edge")} of largest angle`));
     if (options.ellipsoids && scene.ellipsoids) entries.push(this.line(`ellipsoids: ${options.level}σ${options.factor > 1 ? `, enlarged ×${tickText(options.factor)}` : ", true size"}`));
     if (options.draws && scene.draws) entries.push(this.key(theme.ghost, `${scene.draws.count} posterior draws`));
     if (options.truth && scene.truth) entries.push(this.key(theme.truth, "ground truth"));

@@ -25,7 +25,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.bingham import sigma_from_concentration
 from tempose.errors import OptionError
 from tempose.graph import PoseGraph
 from tempose.likelihood import RobustLikelihood, outlier_spread
@@ -42,6 +41,7 @@ TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 FIRST_INLIER_PROBABILITY = 0.7
 _CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _LEAST_REDUNDANCY = 0.05  # of the inliers' numbers: below, σ cannot be told and is not divided by nothing
+_LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 _LEAST_SCALE = 1e-4  # of the first one: a noise that collapses is an interpolation, not an estimate
 
 
@@ -124,6 +124,9 @@ class RobustFit:
         ``converged``, ``round limit``, or ``collapsed`` (the noise went to zero: too few edges check each other).
     log_likelihood
         Of the measurements given the poses, normalised.
+    log_evidence
+        The same with the poses integrated out around these (Laplace's approximation), up to a constant of the graph: what
+        compares fits. A likelihood alone prefers fits that interpolate a few edges, whose poses are that much narrower.
     """
 
     poses: Poses
@@ -134,6 +137,7 @@ class RobustFit:
     status: str
     rounds: int
     log_likelihood: float
+    log_evidence: float
 
     @property
     def posterior(self) -> Posterior:
@@ -152,17 +156,13 @@ class RobustFit:
 
     @property
     def sigma_rot_deg(self) -> float:
-        """Median estimated σ of a measured rotation, degrees per axis."""
-        return float(np.degrees(np.median(sigma_from_concentration(self.graph.mean_concentration))))
+        """Median σ of a measured rotation, degrees per axis."""
+        return math.degrees(self.graph.median_sigmas[0])
 
     @property
     def sigma_trans(self) -> float:
-        """Median estimated σ of a measured translation per axis; NaN if there are none."""
-        has = self.graph.has_translation
-        if not np.any(has):
-            return math.nan
-        precision = np.einsum("maa->m", self.graph.precision_matrices[has]) / 3.0
-        return float(1.0 / np.sqrt(np.median(precision)))
+        """Median σ of a measured translation per axis; NaN if there are none."""
+        return self.graph.median_sigmas[1]
 
 
 def fit(
@@ -200,7 +200,7 @@ def fit(
             on_round(number, updated)
         moved = _distance(parameters, updated)
         parameters = updated
-        if min(parameters.rotation_scale / first.rotation_scale, 1.0) < _LEAST_SCALE:
+        if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
             status = "collapsed"
             break
         if moved < _CHANGE:
@@ -214,7 +214,10 @@ def fit(
     posterior = curvature.posterior
     assert posterior.likelihood is not None
     log_likelihood = float(posterior.likelihood.log_density(posterior.energies(poses)).sum())
-    return RobustFit(poses, posterior.graph, priors, posterior.likelihood, parameters, status, number, log_likelihood)
+    evidence = log_likelihood + _log_volume(curvature, poses)
+    return RobustFit(
+        poses, posterior.graph, priors, posterior.likelihood, parameters, status, number, log_likelihood, evidence
+    )
 
 
 def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own: Array) -> Parameters:
@@ -223,7 +226,9 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     spread = options.outlier_sigma or outlier_spread(graph)
     parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
     rotation, translation = Posterior(graph).potential_by_edge(poses)
-    residuals = _Residuals(graph, rotation, translation, np.zeros(graph.n_edges), np.zeros(graph.n_edges))
+    # edges that the start was built from fit it exactly and say nothing about noise
+    exact = np.where(rotation + translation <= 1e-20 * np.median(rotation + translation), 3.0, 0.0)
+    residuals = _Residuals(graph, rotation, translation, exact, np.where(graph.has_translation, exact, 0.0))
     if options.noise == "given":
         return parameters
     candidates = []
@@ -239,12 +244,22 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     return best
 
 
+def _log_volume(curvature: Curvature, poses: Poses) -> float:
+    """Logarithm of the volume of the Gaussian around the poses, gauge held."""
+    try:
+        factor = curvature.factor(poses.wxyz, poses.position)
+    except NotPositiveDefiniteError:
+        return -math.inf
+    return 0.5 * curvature.dimension * math.log(2.0 * math.pi) - 0.5 * factor.log_determinant()
+
+
 def _scales(energy: Array, freedom: int) -> Array:
     """Factors of σ at which some share of the edges, from a twentieth to all, would be as it should."""
     if not len(energy):
         return np.ones(1)
-    typical = np.quantile(2.0 * energy, [0.05, 0.15, 0.3, 0.6, 1.0]) / freedom
-    return np.unique(np.sqrt(np.maximum(typical, 1e-20 * max(float(typical[-1]), 1e-280))))
+    largest = float(energy.max())
+    energy = energy[energy > 1e-20 * largest] if largest > 0.0 else np.ones(1)
+    return np.unique(np.sqrt(np.quantile(2.0 * energy, [0.05, 0.15, 0.3, 0.6, 1.0]) / freedom))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,10 +285,17 @@ class _Residuals:
         weight = gamma * likelihood.core_weight(energy)
         rotation_scale, translation_scale = p.rotation_scale, p.translation_scale
         if options.noise == "auto":
-            rotation_scale = _scale(self.rotation, gamma, weight, np.full(len(gamma), 3.0), self.used_rotation)
+            sigma_rot, sigma_trans = self.stated.median_sigmas
+            rotation_scale = max(
+                _scale(self.rotation, gamma, weight, np.full(len(gamma), 3.0), self.used_rotation),
+                _LEAST_SIGMA / sigma_rot,
+            )
             freedom = likelihood.freedom - 3.0
             if np.any(freedom > 0.0):
-                translation_scale = _scale(self.translation, gamma, weight, freedom, self.used_translation)
+                translation_scale = max(
+                    _scale(self.translation, gamma, weight, freedom, self.used_translation),
+                    _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
+                )
         pi = p.inlier_probability
         free = np.isnan(own)
         if options.inlier_probability is None and np.any(free):

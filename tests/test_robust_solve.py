@@ -1,0 +1,199 @@
+"""Robust solves from end to end: verdicts, files, proofs, the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tempose
+from tempose.cli import main
+from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.io import ReadOptions, read_graph, write_graph, write_poses
+from tempose.metrics import pose_errors
+from tempose.optimum.certificate import certify
+from tempose.report.build import report_data
+from tempose.robust.model import kept_problem, own_probabilities
+from tempose.simulation import simulate
+from test_robust_estimate import with_wrong_edges, without_noise_levels
+
+
+@pytest.fixture(scope="module")
+def problem():
+    made = simulate(25, completeness=0.6, sigma_rot_deg=3.0, sigma_trans=0.05, seed=4)
+    graph, wrong = with_wrong_edges(made, 0.15, 2)
+    return made, graph, wrong
+
+
+@pytest.fixture(scope="module")
+def solution(problem, tmp_path_factory):
+    _, graph, _ = problem
+    home = tmp_path_factory.mktemp("robust")
+    return tempose.solve(without_noise_levels(graph), robust=True, noise="auto", draws=0, directory=home)
+
+
+def test_wrong_edges_are_found_and_the_poses_are_those_of_the_others(problem, solution):
+    made, graph, wrong = problem
+    verdicts = solution.verdicts
+    assert set(verdicts.distrusted) == set(np.flatnonzero(wrong))
+    assert np.all(np.diff(verdicts.inlier_probability[verdicts.distrusted]) >= 0)
+    oracle = tempose.solve(graph.with_edges(~wrong), draws=0)
+    errors = [pose_errors(s.estimate, made.truth).mean_rotation_deg for s in (solution, oracle)]
+    assert errors[0] < 1.05 * errors[1]
+    plain = tempose.solve(graph, draws=0)  # negative control
+    assert pose_errors(plain.estimate, made.truth).mean_rotation_deg > 3.0 * errors[0]
+    assert f"{wrong.sum()} of {graph.n_edges} edges distrusted; worst: " in solution.summary()
+    assert "noise estimated: σ = " in solution.summary()
+
+
+def test_covariances_are_those_of_the_kept_edges(problem, solution):
+    _, graph, wrong = problem
+    oracle = tempose.solve(solution.graph.with_edges(~wrong), draws=0)
+    ratio = solution.nodes.sigma_rot_deg[1:] / oracle.nodes.sigma_rot_deg[1:]
+    assert ratio == pytest.approx(np.ones_like(ratio), rel=0.02)
+    assert graph.n_nodes == len(ratio) + 1
+
+
+def test_the_proof_is_about_the_kept_edges_and_says_so(solution):
+    assert solution.certificate.certified
+    assert "problem of the kept edges" in solution.certificate.explanation
+    weighted = kept_problem(solution.posterior, solution.estimate)
+    gradient = weighted.gradient(solution.estimate)[1]
+    assert np.abs(gradient).max() < 1e-5  # the same stationary point
+    assert certify(weighted, solution.estimate).certified
+    proof = next(fact for fact in report_data(solution).headline if fact.label == "proof")
+    assert "for the problem of the kept edges" in proof.note
+
+
+def test_files_hold_the_verdicts_and_reload(solution, tmp_path):
+    solution.save(tmp_path)
+    with open(tmp_path / "edges.csv") as handle:
+        rows = list(csv.DictReader(handle))
+    saved = np.array([float(row["inlier_probability"]) for row in rows])
+    assert saved == pytest.approx(solution.verdicts.inlier_probability)
+    facts = json.loads((tmp_path / "result.json").read_text())["robust"]
+    assert facts["distrusted_edges"] == len(solution.verdicts.distrusted)
+    assert facts["sigma_rot_deg"] == pytest.approx(3.0, rel=0.1)
+    again = tempose.Solution.load(tmp_path)
+    assert again.parameters == solution.parameters
+    assert again.verdicts.inlier_probability == pytest.approx(solution.verdicts.inlier_probability, abs=1e-9)
+    assert again.posterior.potential(again.estimate) == pytest.approx(solution.objective, rel=1e-9)
+    assert again.summary() == solution.summary()
+
+
+def test_a_second_run_takes_the_estimate_of_the_first(problem, tmp_path):
+    _, graph, _ = problem
+    options = {"robust": True, "noise": "auto", "draws": 0, "directory": tmp_path}
+    first = tempose.solve(graph, **options)
+    second = tempose.solve(graph, **options)
+    assert second.parameters == first.parameters
+    assert np.array_equal(second.estimate.wxyz, first.estimate.wxyz)
+    assert second.certificate == first.certificate
+
+
+def test_noise_can_be_estimated_without_wrong_edges(problem):
+    made, _, _ = problem
+    solution = tempose.solve(without_noise_levels(made.graph), noise="auto", draws=0)
+    assert solution.likelihood is None
+    assert solution.reduced_chi_square == pytest.approx(1.0, abs=0.02)
+    assert solution.graph.median_sigmas == pytest.approx((math.radians(3.0), 0.05), rel=0.1)
+    assert solution.certificate.certified
+
+
+def test_given_noise_is_left_alone(problem):
+    _, graph, wrong = problem
+    solution = tempose.solve(graph, robust=True, inlier_probability=0.9, tail="gaussian", draws=0)
+    assert np.array_equal(solution.graph.concentration, graph.concentration)
+    assert np.all(solution.likelihood.prior == 0.9)
+    assert len(solution.verdicts.distrusted) == wrong.sum()
+
+
+def test_an_edge_that_nothing_checks_keeps_its_prior(problem):
+    _, graph, _ = problem
+    ids = (*graph.node_ids, 99)
+    bridge = replace(
+        graph, node_ids=ids, edge_i=np.append(graph.edge_i, 3), edge_j=np.append(graph.edge_j, len(ids) - 1),
+        j_from_i_wxyz=np.vstack([graph.j_from_i_wxyz, [1, 0, 0, 0]]), j_from_i_t=np.vstack([graph.j_from_i_t, [1, 0, 0]]),
+        concentration=np.append(graph.concentration, graph.concentration[0]),
+        precision=np.append(graph.precision, graph.precision[0]),
+    )  # fmt: skip
+    solution = tempose.solve(bridge, robust=True, inlier_probability=0.8, draws=0)
+    assert solution.verdicts.inlier_probability[-1] == 0.8
+
+
+# ---------------------------------------------------------------------- priors of edges
+
+
+def test_trusted_odometry_and_priors_of_the_file(problem):
+    _, graph, _ = problem
+    own = own_probabilities(graph, 0.99)
+    consecutive = np.abs(graph.edge_i - graph.edge_j) == 1
+    assert np.all(own[consecutive] == 0.99)
+    assert np.all(np.isnan(own[~consecutive]))
+    prior = np.full(graph.n_edges, np.nan)
+    first = int(np.flatnonzero(consecutive)[0])
+    prior[first] = 0.5
+    marked = replace(graph, inlier_prior=prior)
+    assert own_probabilities(marked, 0.99)[first] == 0.5  # the file knows better
+    solution = tempose.solve(marked, robust=True, trust_odometry=0.99, draws=0)
+    assert solution.likelihood.prior[first] == 0.5
+    assert np.sum(solution.likelihood.prior == 0.99) == consecutive.sum() - 1
+    named = replace(graph, node_ids=tuple(f"n{k}" for k in graph.node_ids))
+    with pytest.raises(OptionError, match="consecutive integer ids"):
+        own_probabilities(named, 0.99)
+
+
+def test_priors_of_edges_round_trip_through_csv(problem, tmp_path):
+    _, graph, _ = problem
+    prior = np.where(np.arange(graph.n_edges) % 3 == 0, 0.25, np.nan)
+    write_graph(tmp_path / "g.csv", replace(graph, inlier_prior=prior, fixed=(2,)))
+    again = read_graph(tmp_path / "g.csv", ReadOptions(precision="full"))
+    assert np.array_equal(again.inlier_prior, prior, equal_nan=True)
+    assert np.array_equal(again.with_edges(prior == 0.25).inlier_prior, prior[prior == 0.25])
+    text = (tmp_path / "g.csv").read_text().replace("0.25", "1.25", 1)
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(ParseError, match=r"inlier_prior is 1\.25; expected above 0"):
+        read_graph(tmp_path / "bad.csv")
+    with pytest.raises(GraphError, match="prior inlier probability"):
+        replace(graph, inlier_prior=np.zeros(graph.n_edges))
+    with pytest.raises(GraphError, match="one number per edge"):
+        replace(graph, inlier_prior=np.ones(3))
+
+
+# ---------------------------------------------------------------------- the command line
+
+
+def test_command_line_without_any_noise_level(problem, tmp_path: Path, capsys):
+    made, graph, wrong = problem
+    file = tmp_path / "g.csv"
+    write_graph(file, graph)
+    table = [row for row in csv.reader(file.read_text().splitlines()) if row]
+    keep = [k for k, name in enumerate(table[0]) if name not in ("lambda", "tau")]
+    file.write_text("\n".join(",".join(row[k] for k in keep) for row in table) + "\n")
+    write_poses(tmp_path / "truth.csv", made.truth)
+    command = ["solve", str(file), "-o", str(tmp_path / "out"), "--robust", "--draws", "0", "--quiet"]
+    assert main(command) == 2  # no precisions, no noise levels
+    assert "sigma_rot_deg" in capsys.readouterr().err
+    assert main([*command, "--noise", "auto", "--trust-odometry", "--tail", "gaussian"]) == 0
+    assert json.loads((tmp_path / "out/result.json").read_text())["robust"]["distrusted_edges"] == wrong.sum()
+    assert "distrusted edge" in (tmp_path / "out/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"tail": 3.0}, "tail: only with robust"),
+        ({"robust": True, "tail": "fat"}, "tail must be"),
+        ({"robust": True, "trust_odometry": 0.0}, "trust_odometry must be"),
+        ({"noise": "loud"}, "unknown noise"),
+        ({"robust": True, "optimiser": "tg-mcmc"}, "optimiser newton"),
+    ],
+)
+def test_bad_options_are_refused(bad, words):
+    with pytest.raises(TemposeError, match=words):
+        tempose.SolveOptions(**bad)
