@@ -73,7 +73,7 @@ def holm(p_values: ArrayLike) -> Array:
 def finding(u: Array) -> str:
     """Which way ranks of the truth differ from uniform ones, by their mean and their spread."""
     shift = (u.mean() - 0.5) * np.sqrt(12.0 * len(u))  # standard normal if uniform
-    spread = (np.mean((u - 0.5) ** 2) - 1.0 / 12.0) * np.sqrt(180.0 * len(u))
+    spread = (np.var(u) - 1.0 / 12.0) * np.sqrt(180.0 * len(u))
     if abs(shift) > abs(spread):
         return f"the truth is {'above' if shift > 0 else 'below'} the draws too often"
     return "the draws are too narrow" if spread > 0 else "the draws are too wide"
