@@ -35,9 +35,7 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
     TemposeError
         If a process dies.
     """
-    jobs = cores() if jobs is None else jobs
-    if jobs < 1:
-        raise OptionError(f"at least one process is needed, not {jobs}")
+    jobs = job_count(jobs)
     todo = list(tasks)
     if not todo:
         return
@@ -61,6 +59,13 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def job_count(jobs: int | None) -> int:
+    """The number of processes asked for, by default one per core."""
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"at least one process is needed, not {jobs}")
+    return cores() if jobs is None else jobs
 
 
 def cores() -> int:

@@ -38,13 +38,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
+    from tempose.errors import TemposeError
     from tempose.experiments.runner import run_experiment
     from tempose.solver import Progress
 
-    with console.progress_bar(arguments) as progress:
-        outcome = run_experiment(
-            name, home, options, jobs=arguments.jobs, progress=lambda done, total: progress(Progress(name, done, total))
-        )  # fmt: skip
+    try:
+        with console.progress_bar(arguments) as progress:
+            outcome = run_experiment(
+                name, home, options, jobs=arguments.jobs, progress=lambda done, total: progress(Progress(name, done, total))
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise TemposeError(
+            f"interrupted: what is finished is kept in {home}; the same command goes on from there"
+        ) from None
     console.notice(arguments, *outcome.notices)
     console.say(arguments, f"{name}: written to {', '.join(map(str, outcome.written))}")
     return outcome.result.facts()

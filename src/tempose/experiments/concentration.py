@@ -9,11 +9,22 @@ import numpy as np
 
 from tempose import streams
 from tempose.experiments import figures, synthetic
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.experiments.base import (
+    Cell,
+    DataMissing,
+    Experiment,
+    Result,
+    Row,
+    RunOptions,
+    data_folder,
+    over_seeds,
+)
 from tempose.experiments.descent import PAPER_STEPS, common_step, measured, paper_dynamics, paper_graph, watch
 from tempose.inference.chain import GeodesicChain
+from tempose.io import ReadOptions, epfl_rotations
 from tempose.optimum.starts import random_poses
 from tempose.posterior import Posterior
+from tempose.simulation import Simulated
 from tempose.solver import solve
 
 METHODS = ("tg-mcmc", "tempose")
@@ -21,22 +32,38 @@ METHODS = ("tg-mcmc", "tempose")
 
 LAMBDAS = (1.0, 3.0, 10.0, 30.0, 100.0, 350.0, 900.0, 3000.0, 10000.0)
 QUICK_LAMBDAS = (10.0, 500.0)
+SCENES, QUICK_SCENES = (
+    ("HerzJesuP8", "HerzJesuP25", "FountainP11", "EntryP10", "CastleP19", "CastleP30"),
+    ("FountainP11",),
+)
+"""Real rotations; they have no translations."""
 
 
 def cells(options: RunOptions) -> list[Cell]:
-    """Assumed λ × seeds × methods."""
+    """Data × assumed λ × seeds × methods; a seed is that of the synthetic graph, and of the random start."""
     nodes, steps = (synthetic.QUICK_NODES, 200) if options.quick else (synthetic.NODES, PAPER_STEPS)
+    seeds = options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
+    missing: list[Cell] = []
+    scenes: tuple[str, ...] = QUICK_SCENES if options.quick else SCENES
+    try:
+        data_folder("epfl_rotations")
+    except DataMissing as why:
+        missing, scenes = [{"data": "EPFL", "lambda": None, "method": "all", "why": str(why)}], ()
     return [
-        {"data": "synthetic", "nodes": nodes, "steps": steps, "lambda": lam, "seed": seed, "method": method}
+        {"data": data, "nodes": nodes, "steps": steps, "lambda": lam, "seed": seed, "method": method}
+        for data in ("synthetic", *scenes)
         for lam in (QUICK_LAMBDAS if options.quick else LAMBDAS)
-        for seed in options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
+        for seed in seeds
         for method in METHODS
-    ]
+        if data == "synthetic" or method != "tempose" or seed == seeds[0]  # it starts at no random place
+    ] + missing
 
 
 def run(cell: Cell) -> list[Row]:
     """Assume λ, whatever the truth, and estimate."""
-    data = paper_graph(cell["nodes"], 0.5, cell["seed"])
+    if "why" in cell:
+        return [{"status": "left out", "message": cell["why"]}]
+    data = paper_graph(cell["nodes"], 0.5, cell["seed"]) if cell["data"] == "synthetic" else scene(cell["data"])
     graph = replace(data.graph, concentration=np.asarray(cell["lambda"]))
     posterior = Posterior(graph)
     if cell["method"] == "tempose":
@@ -48,18 +75,32 @@ def run(cell: Cell) -> list[Row]:
     return [measured(posterior, poses, data.truth)]
 
 
+def scene(name: str) -> Simulated:
+    """Measured and true rotations of an EPFL scene."""
+    path = data_folder("epfl_rotations") / name
+    # any σ will do: λ is replaced
+    return Simulated(epfl_rotations.read_graph(path, ReadOptions(sigma_rot_deg=1.0)), epfl_rotations.read_poses(path))
+
+
 def table(rows: list[Row]) -> list[Row]:
     """Mean errors by λ and method."""
     return over_seeds(rows, ("data", "lambda", "method"), ("mean_rotation_deg", "mean_translation"))
 
 
 def draw(result: Result, home: Path) -> list[Path]:
-    """Rotation and translation errors against λ."""
-    figure, axes = figures.panels(2)
-    for ax, value in zip(axes, ("mean_rotation_deg", "mean_translation"), strict=True):
-        figures.curves(ax, result.table, "lambda", value)
-        figures.label(ax, "assumed λ", synthetic.VALUES[value], log_x=True, log_y=True)
-    figures.legend(figure, axes[0])
+    """Rotation and translation errors of synthetic graphs, rotation errors of real ones, against λ."""
+    made = [row for row in result.table if row["data"] == "synthetic"]
+    real = [row for row in result.table if row["data"] not in ("synthetic", "EPFL") and row["method"] == "tg-mcmc"]
+    figure, axes = figures.panels(3 if real else 2)
+    for ax, value in zip(axes, ("mean_rotation_deg", "mean_translation"), strict=False):
+        figures.curves(ax, made, "lambda", value)
+        figures.label(ax, "assumed λ", synthetic.VALUES[value], "synthetic", log_x=True, log_y=True)
+    axes[0].legend(fontsize=8, frameon=False)
+    if real:
+        figures.curves(axes[2], real, "lambda", "mean_rotation_deg", by="data")
+        label = synthetic.VALUES["mean_rotation_deg"]
+        figures.label(axes[2], "assumed λ", label, "EPFL scenes, tg-mcmc", log_x=True, log_y=True)
+        axes[2].legend(fontsize=8, frameon=False)
     return figures.save(figure, home)
 
 

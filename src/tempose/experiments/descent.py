@@ -59,6 +59,6 @@ def measured(posterior: Posterior, poses: Poses, truth: Poses) -> Row:
     return {
         "potential": posterior.potential(poses),
         "mean_rotation_deg": errors.mean_rotation_deg,
-        "mean_translation": errors.mean_translation,
+        "mean_translation": errors.mean_translation if posterior.graph.has_translation.any() else None,
         "graph_consistency": graph_consistency(posterior.graph, poses),
     }

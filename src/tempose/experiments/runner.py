@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tempose.errors import TemposeError
-from tempose.experiments.base import Cell, Result, Row, RunOptions, load, plain
+from tempose.experiments.base import Cell, Result, Row, RunOptions, left_out, load, plain
 from tempose.files import reason, write_atomically
-from tempose.processes import work_off
+from tempose.processes import job_count, work_off
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,7 @@ def run_experiment(
     options = options or RunOptions()
     experiment = load(name)
     experiment.check(name, options)
+    jobs = 1 if experiment.timed else job_count(jobs)
     cells = experiment.cells(options)
     store = Store(Path(directory), name, options)
     wanted = {_key(cell): cell for cell in cells}
@@ -60,12 +61,13 @@ def run_experiment(
     missing = [cell for key, cell in wanted.items() if key not in store.finished]
     progress(len(cells) - len(missing), len(cells))
     run_cell = functools.partial(_run_cell, name)
-    for count, (cell, rows) in enumerate(work_off(run_cell, missing, 1 if experiment.timed else jobs), 1):
+    for count, (cell, rows) in enumerate(work_off(run_cell, missing, jobs), 1):
         store.add(cell, rows)
         progress(len(cells) - len(missing) + count, len(cells))
     found = [{**cell, **row} for key, cell in wanted.items() for row in store.finished[key]]
     result = Result(name, options, found, experiment.table(found))
-    written, notices = write_table(result, store.home), []
+    written = write_table(result, store.home)
+    notices = [f"{line['method']}: left out {line['cells']} times: {line['why']}" for line in left_out(found)]
     try:
         import matplotlib  # noqa: F401
 
