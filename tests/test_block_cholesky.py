@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import block_diag
 
 from tempose.errors import GraphError, OptionError, TemposeError
-from tempose.sparse import NotPositiveDefiniteError, analyze
+from tempose.sparse import NotPositiveDefiniteError, analyze, repeated
 
 
 def dense(n, block, pairs, diag, off):
@@ -110,6 +110,16 @@ def check_all(rng, n, pairs, block, diag, off):
     L = np.linalg.inv(L_inverse)
     np.testing.assert_allclose(L @ L.T, A[np.ix_(permuted, permuted)], atol=1e-11 * scale)
     np.testing.assert_allclose(factor.solve_Lt(factor.solve_L(rhs)), many, rtol=1e-12, atol=1e-12 * np.abs(many).max())
+
+    # the same by products with inverse panels
+    single, lanes = repeated.panels(factor), repeated.panels(factor, lanes=True)
+    close = {"rtol": 1e-9, "atol": 1e-11}
+    for column in rhs.T:
+        expected = factor.solve_L(column)
+        np.testing.assert_allclose(repeated.solve_L(single, column), expected, **close)
+        np.testing.assert_allclose(repeated.solve_Lt(single, expected), factor.solve(column), **close)
+    np.testing.assert_allclose(repeated.solve_lanes(lanes, rhs), many, **close)
+    np.testing.assert_allclose(repeated.solve_lanes(lanes, rhs, forward=False), factor.solve_Lt(rhs), **close)
 
     sign, log_determinant = np.linalg.slogdet(A)
     assert sign == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import types
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Problem, choose
-from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget
+from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
 from tempose.inference.draws import Draws
 from tempose.inference.geodesic import MetropolisChain, MetropolisSampler
 from tempose.inference.sampling import SamplingPlan, sample
@@ -259,17 +260,18 @@ def test_wide_triangle_against_brute_force(tmp_path: Path, name: str, sigma_deg:
 
 def test_without_the_volume_factor_quadrature_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: the chart's volume left out."""
-    from tempose.kernels import chart
+    from tempose.inference import _kernels
 
     def flat(omega, g, beta, out):  # type: ignore[no-untyped-def]
         ones = np.zeros((len(omega), 3))
-        volume = chart_pull_back(omega, g, beta, out)
-        chart_pull_back(omega, np.zeros_like(g), beta, ones)
+        volume = _kernels.pull_back(omega, g, beta, out)
+        _kernels.pull_back(omega, np.zeros_like(g), beta, ones)
         out -= ones
         return 0.0 * volume
 
-    chart_pull_back = chart.pull_back
-    monkeypatch.setattr(chart, "pull_back", flat)
+    code = _kernels.evaluate.py_func.__code__
+    broken = types.FunctionType(code, {**vars(_kernels), "pull_back": flat})  # interpreted
+    monkeypatch.setattr(_kernels, "evaluate", broken)
     with pytest.raises(AssertionError):
         test_one_wide_edge_against_quadrature(tmp_path, "collapsed", 80.0)
 
@@ -314,6 +316,28 @@ def chains_of(case: Case, name: str) -> tuple[CollapsedChain | MetropolisChain, 
     return chain, rng  # type: ignore[return-value]
 
 
+@pytest.mark.parametrize("kicks", [2, 3, 8, 32])
+def test_kicks_integrate_what_is_cubic(kicks: int) -> None:
+    turn = 1.43
+    weights, times = np.array(kick_weights(turn, kicks)), np.linspace(0.0, turn, kicks + 1)
+    for frequency, phase in ((1.0, 0.0), (1.0, 0.7), (3.0, 0.0), (3.0, 2.0)):
+        exact = (math.sin(frequency * turn + phase) - math.sin(phase)) / frequency
+        assert weights @ np.cos(frequency * times + phase) == pytest.approx(exact, abs=1e-12)
+    np.testing.assert_allclose(weights, weights[::-1], atol=1e-12)
+    assert weights.min() > 0.0
+
+
+def test_cubic_weights_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, rng = chains_of(eight, "collapsed")
+    assert isinstance(chain, CollapsedChain)
+    velocities = rng.standard_normal((200, 48))
+    errors = [chain.propose(v, 1.57, 2)[1] for v in velocities]
+    with monkeypatch.context() as patch:
+        patch.setattr("tempose.inference.collapsed.kick_weights", lambda turn, kicks: [turn / 4, turn / 2, turn / 4])
+        plain = [chain.propose(v, 1.57, 2)[1] for v in velocities]
+    assert np.std(errors) < 0.6 * np.std(plain)
+
+
 def test_energy_errors_are_of_second_order(eight: Case) -> None:
     chain, rng = chains_of(eight, "collapsed")
     assert isinstance(chain, CollapsedChain)
@@ -345,12 +369,12 @@ def test_trajectories_are_reversible(eight: Case) -> None:
     first, v = chain.point, rng.standard_normal(48)
     # where a trajectory ends, minus its velocity there leads back: recover that velocity from the energy-free turn
     end, error = chain.propose(v, 1.5, 3)
-    h, y, p = 0.5, first, v.copy()
-    p = p - 0.5 * h * y.gradient
-    for k in range(3):
+    h, y, weights = 0.5, first, kick_weights(1.5, 3)
+    p = v - weights[0] * y.gradient
+    for weight in weights[1:]:
         z, p = math.cos(h) * y.y + math.sin(h) * p, math.cos(h) * p - math.sin(h) * y.y
         y = chain.target.at(z)
-        p = p - (h if k < 2 else 0.5 * h) * y.gradient
+        p = p - weight * y.gradient
     chain.point = end
     back, reverse_error = chain.propose(-p, 1.5, 3)
     np.testing.assert_allclose(back.y, first.y, atol=1e-8)

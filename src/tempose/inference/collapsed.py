@@ -16,7 +16,8 @@ positions d with :math:`x = (\omega, d) \sim` the density :math:`e^{-\frac12 \be
 Integrating d out leaves the target. In :math:`y = \sqrt\beta L^T x`, :math:`H = L L^T`, the Hamiltonian is
 :math:`\tfrac12|y|^2 + \tfrac12|v|^2 + W`: its first part turns (y, v) rigidly, which is done exactly, in time π/2 from one
 independent draw to the next; its second is small and kicks v. Kick, turn, kick is reversible and preserves volume, so a
-Metropolis test of the total makes it exact. In the tails of a wide posterior, where W is not small, a trajectory with few
+Metropolis test of the total makes it exact. The kicks are weighted such that what is cubic in W, its leading term,
+causes no error of first order (:func:`kick_weights`). In the tails of a wide posterior, where W is not small, a trajectory with few
 kicks may be rejected for long; so now and then, at random, one has many, and leads out.
 """
 
@@ -72,6 +73,9 @@ class CollapsedTarget:
     """
 
     def __init__(self, laplace: Laplace) -> None:
+        from tempose.inference._kernels import Model
+        from tempose.sparse.repeated import panels
+
         curvature = laplace.curvature
         self.laplace = laplace
         self.beta = laplace.beta
@@ -83,55 +87,35 @@ class CollapsedTarget:
                 "the sampler collapsed cannot integrate the positions out: there is a robust likelihood, so that they are "
                 "no Gaussian; use the sampler geodesic-mh (or auto, which chooses it)"
             )
-        self.positions = _position_factor(self.posterior, self.held)
         self.careful = widest_edge(laplace) > NOT_NARROW
-        self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
         table = self.posterior.edge_table
-        self._start, self._source = table.start, table.source
+        diagonal, off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+        self.model = Model(
+            panels(laplace.factor), panels(_position_factor(self.posterior, self.held), lanes=True),
+            self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
+            self.center.wxyz, self.center.position, np.where(self.held, 0.0, 1.0),
+        )  # fmt: skip
 
     def at(self, y: Array) -> Point:
         """Evaluate the target."""
-        from tempose.kernels import chart
+        from tempose.inference import _kernels
         from tempose.kernels.memory import rows
 
-        n, beta, held = len(self.held), self.beta, self.held
-        x = self.laplace.factor.solve_Lt(y).reshape(n, 6) / math.sqrt(beta)
-        x[held] = 0.0
-        omega = np.ascontiguousarray(x[:, :3])
-        x[:, 3:] = 0.0
-        state, g, work = rows(n), rows(n), self.posterior.workspace()
-        largest = chart.place(omega, self.center.wxyz, state)
-        state[:, 4:7] = self.center.position
-        # one solve for the conditional means of the positions: of U, and of its quadratic approximation
-        self.posterior.gradient_into(state, work, g)
-        product = np.empty((n, 6))
-        chart.block_product(self._start, self._source, self.diagonal, self.off, x, product)
-        rhs = np.concatenate([g[:, 3:6], product[:, 3:]], axis=1)
-        rhs[:, :3][held[:, 3:]] = 0.0
-        shift = self.positions.solve(rhs)
-        state[:, 4:7] -= shift[:, :3]
-        x[:, 3:] = -shift[:, 3:]
-        x[held] = 0.0
-
-        potential = self.posterior.gradient_into(state, work, g)
-        chart.block_product(self._start, self._source, self.diagonal, self.off, x, product)  # S ω, then zeros
-        gradient = np.empty((n, 3))
-        volume = chart.pull_back(omega, g, beta, gradient)
-        remainder = beta * (potential - 0.5 * float(np.vdot(omega, product[:, :3]))) - volume
-        full = np.zeros((n, 6))
-        full[:, :3] = gradient - beta * product[:, :3]
-        full[held] = 0.0
-        if not (largest < math.pi**2 and math.isfinite(remainder)):
-            remainder = math.inf
-        return Point(y, remainder, self.laplace.factor.solve_L(full.reshape(-1)) / math.sqrt(beta), state)
+        n, work = len(self.held), self.posterior.workspace()
+        state, gradient = rows(n), np.empty(6 * n)
+        evaluate = _kernels.evaluate_parallel if self.posterior.runs_parallel else _kernels.evaluate
+        remainder = float(evaluate(self.model, self.beta, y, work, rows(n), state, gradient))
+        return Point(y, remainder, gradient, state)
 
     def draw_positions(self, point: Point, rng: np.random.Generator) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
         from tempose.kernels.memory import rows
+        from tempose.sparse.repeated import solve_lanes
 
         state = rows(len(point.state))
         state[:] = point.state
-        noise = self.positions.solve_Lt(rng.standard_normal((len(state), 3))) / math.sqrt(self.beta)
+        noise = solve_lanes(self.model.positions, rng.standard_normal((len(state), 3)), forward=False)
+        noise /= math.sqrt(self.beta)
         state[:, 4:7] += np.where(self.held[:, 3:], 0.0, noise)
         potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
         return state[:, :4], state[:, 4:7], potential
@@ -171,15 +155,36 @@ class CollapsedChain:
 
     def propose(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, float]:
         """Follow the dynamics for a time; return where it ends and by how much its energy has grown."""
-        point, v, h = self.point, velocity, turn / kicks
+        point, v = self.point, velocity
         before = point.remainder + 0.5 * float(point.y @ point.y + v @ v)
-        c, s = math.cos(h), math.sin(h)
-        v = v - 0.5 * h * point.gradient
-        for k in range(kicks):
+        c, s = math.cos(turn / kicks), math.sin(turn / kicks)
+        first, *others = kick_weights(turn, kicks)
+        v = v - first * point.gradient
+        for weight in others:
             y, v = c * point.y + s * v, c * v - s * point.y
             point = self.target.at(y)
-            v -= (h if k < kicks - 1 else 0.5 * h) * point.gradient
+            v -= weight * point.gradient
         return point, point.remainder + 0.5 * float(point.y @ point.y + v @ v) - before
+
+
+def kick_weights(turn: float, kicks: int) -> list[float]:
+    r"""Weights :math:`w_0 \dots w_k` of the kicks at the ends of k equal parts of a turn T.
+
+    To first order in W the energy error of a trajectory is that of the quadrature :math:`\sum_j w_j \dot W(t_j)` for
+    :math:`\int \dot W\,dt` along the exact turn, and for a cubic W, its leading term, :math:`\dot W` has the frequencies 1
+    and 3. So from two kicks on the trapezoidal weights get the smallest change that integrates these exactly; weights
+    stay symmetric, so the trajectory stays reversible.
+    """
+    h = turn / kicks
+    weights = np.full(kicks + 1, h)
+    weights[[0, -1]] *= 0.5
+    if kicks > 1:
+        frequency = np.array([1.0, 3.0])
+        wave = np.cos(frequency[:, None] * np.linspace(-0.5 * turn, 0.5 * turn, kicks + 1))
+        missing = 2.0 * np.sin(0.5 * frequency * turn) / frequency - wave @ weights
+        weights += wave.T @ np.linalg.solve(wave @ wave.T, missing)
+    found: list[float] = weights.tolist()
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,20 +63,42 @@ def pull_back(omega, g, beta, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def block_product(start, source, diagonal, off, x, out):  # type: ignore[no-untyped-def]
-    """``out = A x`` for a symmetric matrix of 6 × 6 blocks on an edge table; x and out are (n, 6)."""
-    for k in range(x.shape[0]):
-        for a in range(6):
+def couple(start, source, diagonal, off, omega, out):  # type: ignore[no-untyped-def]
+    """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of 6 × 6 blocks times rotation vectors (n, 3)."""
+    for j in range(omega.shape[0]):
+        for a in range(3):
             s = 0.0
-            for b in range(6):
-                s += diagonal[k, a, b] * x[k, b]
-            out[k, a] = s
-    for j in range(x.shape[0]):
+            for b in range(3):
+                s += diagonal[j, 3 + a, b] * omega[j, b]
+            out[j, a] = s
+    for j in range(omega.shape[0]):
         for e in range(start[j], start[j + 1]):
             i = source[e]
-            for a in range(6):
-                s = 0.0
-                for b in range(6):
-                    s += off[e, a, b] * x[j, b]
-                    out[j, b] += off[e, a, b] * x[i, a]
+            for a in range(3):
+                s = t = 0.0
+                for b in range(3):
+                    s += off[e, 3 + a, b] * omega[j, b]
+                    t += off[e, b, 3 + a] * omega[i, b]
                 out[i, a] += s
+                out[j, a] += t
+
+
+@njit(cache=True, nogil=True)
+def push_back(start, source, diagonal, off, omega, d, out):  # type: ignore[no-untyped-def]
+    """``out = H_ωω ω + H_ωp d`` (n, 3): the rotations' rows of the same matrix."""
+    for j in range(omega.shape[0]):
+        for a in range(3):
+            s = 0.0
+            for b in range(3):
+                s += diagonal[j, a, b] * omega[j, b] + diagonal[j, a, 3 + b] * d[j, b]
+            out[j, a] = s
+    for j in range(omega.shape[0]):
+        for e in range(start[j], start[j + 1]):
+            i = source[e]
+            for a in range(3):
+                s = t = 0.0
+                for b in range(3):
+                    s += off[e, a, b] * omega[j, b] + off[e, a, 3 + b] * d[j, b]
+                    t += off[e, b, a] * omega[i, b] + off[e, 3 + b, a] * d[i, b]
+                out[i, a] += s
+                out[j, a] += t
