@@ -87,11 +87,12 @@ class CollapsedTarget:
                 "the sampler collapsed cannot integrate the positions out: there is a robust likelihood, so that they are "
                 "no Gaussian; use the sampler geodesic-mh (or auto, which chooses it)"
             )
+        positions = _position_factor(self.posterior, self.held)
         self.careful = widest_edge(laplace) > NOT_NARROW
         table = self.posterior.edge_table
         diagonal, off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
         self.model = Model(
-            panels(laplace.factor), panels(_position_factor(self.posterior, self.held), lanes=True),
+            panels(laplace.factor), panels(positions, lanes=True),
             self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
             self.center.wxyz, self.center.position, np.where(self.held, 0.0, 1.0),
         )  # fmt: skip
