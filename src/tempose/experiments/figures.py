@@ -10,11 +10,13 @@ from tempose.experiments.base import Row
 
 Axes = Any  # matplotlib has no types here and may not be installed
 
-_COLOURS = (
-    "#8a8f98", "#4e79a7", "#76b7b2", "#59a14f", "#b07aa1", "#9c755f", "#edc948", "#ff9da7", "#3b3f46", "#1f9ed1", "#f28e2b",
-    "#d62728", "#6a3d9a", "#bcbd22", "#0b6e4f", "#e377c2",
-)  # fmt: skip
-_MARKERS = "sv^<>dDpPXo*hH"
+_LOOK = {
+    "tree": "#8a8f98 s", "chordal": "#4e79a7 v", "govindu": "#76b7b2 ^", "torsello": "#59a14f <", "eig-se3": "#b07aa1 >",
+    "eig-se3-irls": "#9c755f d", "r-godec": "#d4ac0d D", "ozyesil": "#ff9da7 p", "pgd": "#3b3f46 x", "irls": "#1f9ed1 P",
+    "tg-mcmc": "#f28e2b o", "tempose": "#d62728 *", "robust": "#6a3d9a h",
+}  # fmt: skip
+_MORE = ("#bcbd22 H", "#0b6e4f X", "#e377c2 1", "#17becf 2", "#7f3b08 3")  # methods that come later
+_OWN = ("tempose", "robust", "tg-mcmc")
 
 
 def blank(width: float, height: float) -> Any:
@@ -45,21 +47,23 @@ def style(method: str) -> dict[str, Any]:
     from tempose.baselines import METHODS
 
     name, _, variant = method.partition(" ")
-    number = list(METHODS).index(name) if name in METHODS else 0
-    own = method.startswith(("tempose", "tg-mcmc"))
+    others = [other for other in METHODS if other not in _LOOK]
+    look = _LOOK.get(name) or _MORE[(others.index(name) if name in others else 0) % len(_MORE)]
+    own = name.startswith(_OWN)
     return {
-        "color": _COLOURS[number % len(_COLOURS)],
-        "marker": _MARKERS[number % len(_MARKERS)],
+        "color": look.split()[0],
+        "marker": look.split()[1],
         "markersize": 5.0 if own else 3.5,
         "linewidth": 2.0 if own else 1.1,
-        "linestyle": "--" if variant else "-",
-        "zorder": 4 if own else 2,
+        "linestyle": "--" if variant else ":" if name == "pgd" else "-",  # pgd often lies on another curve
+        "zorder": 5 if name == "pgd" else 4 if own else 2,
     }
 
 
 def _plain_style(number: int) -> dict[str, Any]:
     """Look of curves that are not methods."""
-    return {"color": _COLOURS[1 + number], "marker": _MARKERS[number], "markersize": 3.5, "linewidth": 1.1}
+    colour, marker = list(_LOOK.values())[1 + number % (len(_LOOK) - 1)].split()
+    return {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.1}
 
 
 def curves(ax: Axes, table: Sequence[Row], x: str, y: str, by: str = "method") -> None:
