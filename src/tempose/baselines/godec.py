@@ -102,9 +102,12 @@ def decompose(
     at_column = np.concatenate([b, a, diagonal])[:, None, None] * 3 + column
     at_row, at_column = (np.broadcast_to(at, (2 * len(a) + n, 3, 3)).ravel() for at in (at_row, at_column))
 
+    # every place holds one value, so a matrix of the values' numbers tells once where each of them goes
+    place = sparse.csr_array((np.arange(len(at_row)), (at_row, at_column)), shape=(3 * n, 3 * n))
+
     def known(values: Array, on_diagonal: Array) -> sparse.csr_array:
         data = np.concatenate([values, np.swapaxes(values, 1, 2), on_diagonal]).ravel()
-        return sparse.csr_array((data, (at_row, at_column)), shape=(3 * n, 3 * n))
+        return sparse.csr_array((data[place.data], place.indices, place.indptr), shape=place.shape)
 
     def at_pairs(vectors: Array, values: Array, p: Index, q: Index) -> Array:
         V = vectors.reshape(n, 3, 3)
