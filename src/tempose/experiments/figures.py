@@ -29,10 +29,10 @@ def blank(width: float, height: float) -> Any:
     return figure
 
 
-def panels(columns: int, *, width: float = 3.9, height: float = 3.1) -> tuple[Any, list[Axes]]:
-    """A figure of panels side by side, each of this size in inches, and their axes."""
-    figure = blank(width * columns, height)
-    axes = [figure.add_subplot(1, columns, k + 1) for k in range(columns)]
+def panels(columns: int, rows: int = 1, *, width: float = 3.9, height: float = 3.1) -> tuple[Any, list[Axes]]:
+    """A figure of panels, each of this size in inches, and their axes, row by row."""
+    figure = blank(width * columns, height * rows)
+    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(rows * columns)]
     for ax in axes:
         ax.tick_params(labelsize=8)
         ax.grid(color="#e4e7ec", linewidth=0.6)

@@ -1,0 +1,79 @@
+"""Mean rotation error of every method on the six EPFL scenes, beside the paper's Table 1."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tempose.experiments import figures, real
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.graph import PoseGraph
+from tempose.io import ReadOptions, epfl_rotations
+from tempose.poses import Poses
+
+PAPER = {
+    "HerzJesuP8": {"ozyesil": 0.060, "r-godec": 0.040, "govindu": 0.106, "torsello": 0.106, "eig-se3": 0.040, "tg-mcmc": 0.106},
+    "HerzJesuP25": {"ozyesil": 0.140, "r-godec": 0.130, "govindu": 0.081, "torsello": 0.081, "eig-se3": 0.070, "tg-mcmc": 0.081},
+    "FountainP11": {"ozyesil": 0.030, "r-godec": 0.030, "govindu": 0.071, "torsello": 0.071, "eig-se3": 0.030, "tg-mcmc": 0.071},
+    "EntryP10": {"ozyesil": 0.560, "r-godec": 0.440, "govindu": 0.101, "torsello": 0.101, "eig-se3": 0.040, "tg-mcmc": 0.090},
+    "CastleP19": {"ozyesil": 3.690, "r-godec": 1.570, "govindu": 0.393, "torsello": 0.393, "eig-se3": 1.480, "tg-mcmc": 0.393},
+    "CastleP30": {"ozyesil": 1.970, "r-godec": 0.780, "govindu": 0.631, "torsello": 0.629, "eig-se3": 0.530, "tg-mcmc": 0.622},
+}  # fmt: skip
+"""Mean rotation errors of the paper's Table 1, degrees."""
+
+QUICK = ("FountainP11",)
+SIGMA_DEG = 0.1
+"""Stated noise: one for all edges, so that only methods with a noise model of their own notice its size."""
+
+
+@cache
+def scene(name: str) -> tuple[PoseGraph, Poses]:
+    """Measured and true rotations."""
+    path = data_folder("epfl_rotations") / name
+    return epfl_rotations.read_graph(path, ReadOptions(sigma_rot_deg=SIGMA_DEG)), epfl_rotations.read_poses(path)
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Scenes × methods, COLMAP's averaging among them."""
+    data_folder("epfl_rotations")
+    return real.method_cells(options, QUICK if options.quick else tuple(PAPER), ("colmap",))
+
+
+def run(cell: Cell) -> list[Row]:
+    """One method on one scene."""
+    return [real.measure(real.method(cell), *scene(cell["data"]))]
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Errors under both alignments, and the paper's: of the same method, the best of all, and TG-MCMC's."""
+    lines = real.columns(
+        rows,
+        ("data", "method", "mean_rotation_deg", "mean_rotation_deg_l2", "median_rotation_deg", "status", "message"),
+    )
+    for line in lines:
+        paper = PAPER[line["data"]]
+        line |= {
+            "paper_deg": paper.get(line["method"]),
+            "paper_best_deg": min(paper.values()),
+            "paper_tg_mcmc_deg": paper["tg-mcmc"],
+        }
+    return lines
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """A panel per scene: errors after L2 alignment as dots, the paper's best and TG-MCMC as lines."""
+    shown = [name for name in PAPER if real.of(result.table, name)]
+    width = min(3, len(shown))
+    figure, axes = figures.panels(width, -(-len(shown) // width), width=3.3, height=3.3)
+    for k, (ax, name) in enumerate(zip(axes, shown, strict=False)):
+        rows = real.of(result.table, name)
+        for value, look in (("paper_best_deg", ":"), ("paper_tg_mcmc_deg", "--")):
+            label = "paper's best" if look == ":" else "paper's TG-MCMC"
+            ax.axvline(rows[0][value], color="#555b66", linestyle=look, linewidth=1.2, label=label)
+        real.dots(ax, rows, {"mean_rotation_deg_l2": "o"}, names=k % width == 0)
+        figures.label(ax, "mean rotation error, degrees" if k >= len(shown) - width else "", "", name, log_x=True)
+    axes[0].legend(fontsize=7, frameon=False, loc="lower right")
+    return figures.save(figure, home)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, seeds=False)
