@@ -72,7 +72,7 @@ def draw_example(axes: Any, seed: int) -> None:
     axes.set(xlabel="x", ylabel="y", title=f"position of node {ids[node]} seen from node {ids[anchor]}, σ = 30°")
     axes.title.set_fontsize(9)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
 
 
 def main() -> None:

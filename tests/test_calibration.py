@@ -129,7 +129,9 @@ def test_ranks_of_exchangeable_numbers_are_uniform_and_others_are_not() -> None:
         scalars = [_share(truth[0], draws[:, 0], rng) for truth, draws in pools]
         for ranks in (distances, scalars):
             assert (stats.kstest(ranks, "uniform").pvalue > 1e-3) == uniform
-        assert (coverage([[u] for u in distances], 0.95).share > 0.91) == uniform
+        covered = coverage([[u] for u in distances], 0.95)
+        assert covered.error == pytest.approx(np.sqrt(covered.share * (1 - covered.share) / 400), abs=1e-3)
+        assert (covered.test("s", "node distance").p_value > 1e-3) == uniform
 
 
 def test_holm_and_words() -> None:
@@ -160,7 +162,7 @@ def test_thinned_draws_are_spread_over_all_chains() -> None:
 
 def test_a_graph_that_failed_is_never_passed_over() -> None:
     ranks = dict.fromkeys(QUANTITIES, 0.5)
-    good = [Row("small", k, "ranked", ranks={**ranks, "U": (k + 0.5) / 30}) for k in range(30)]
+    good = [Row("small", k, "ranked", ranks=ranks, nodes=[0.5], pairs=[0.5]) for k in range(30)]
     result = Calibration((SMALL,), (*good, Row("small", 30, "failed: no minimum")), {}, 0)
     assert result.calibrated is False
     assert "1 of 31 graphs have no draws" in result.verdict
@@ -185,7 +187,7 @@ def test_the_default_sampler_is_calibrated() -> None:
     [
         {"beta": 1.5},
         {"beta": 0.7},
-        {"sampler": "geodesic", "scheme": "boa", "noise": "paper"},
+        {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper"},
     ],
     ids=["too cold", "too hot", "as printed"],
 )
@@ -233,7 +235,7 @@ def test_a_killed_run_goes_on_to_the_same_rows_whatever_the_jobs(tmp_path: Path)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert without_time(resumed.rows) == without_time(whole.rows)
     assert len({json.loads(line)["ranks"]["U"] for line in lines}) == 4  # the graphs differ
-    with pytest.raises(TemposeError, match="another seed, sampler or setting"):
+    with pytest.raises(TemposeError, match=r"another calibration \(different: seed\)"):
         calibrate([SMALL], graphs=1, seed=7, directory=home)
 
 

@@ -114,15 +114,17 @@ class _Record:
         path = self.home / "run.json"
         old: dict[str, Any] = {"settings": {}}
         if path.exists():
+            now = json.loads(json.dumps(self.description))
             try:
                 old = json.loads(path.read_text())
-                same = {k: old[k] for k in self.description} == json.loads(json.dumps(self.description))
-                same = same and all(old["settings"].get(name, facts) == facts for name, facts in settings.items())
-            except (OSError, ValueError, KeyError, TypeError):
+                different = [name for name in now["options"] if old["options"].get(name) != now["options"][name]]
+                different += ["seed"] if old["seed"] != now["seed"] else []
+                different += [name for name, facts in settings.items() if old["settings"].get(name, facts) != facts]
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 raise TemposeError(f"{path}: not the description of a calibration; use another directory") from None
-            if not same:
+            if different:
                 raise TemposeError(
-                    f"{shown(self.home)} holds a calibration of another seed, sampler or setting; use another directory"
+                    f"{shown(self.home)} holds another calibration (different: {', '.join(different)}); use another directory"
                 )
         new = {**self.description, "settings": {**old["settings"], **settings}}
         write_atomically(path, (json.dumps(new, indent=2) + "\n").encode())

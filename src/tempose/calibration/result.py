@@ -64,6 +64,9 @@ class Calibration:
             if len(self.of(setting.name)) >= FEWEST_GRAPHS:
                 for quantity in QUANTITIES:
                     found += rank_tests(setting.name, quantity, self.ranks(setting.name, quantity))
+                for region in ("node", "pair"):
+                    covered = [self.coverage(setting.name, region, level) for level in LEVELS]
+                    found += [c.test(setting.name, f"{region} distance") for c in covered]
         corrected = holm([test.p_value for test in found]).tolist()
         return tuple(replace(test, corrected=p) for test, p in zip(found, corrected, strict=True))
 

@@ -24,7 +24,8 @@ class RankTest:
     setting, quantity
         What was ranked.
     kind
-        ``KS`` (Kolmogorov–Smirnov), ``χ²`` (bins of equal probability) or ``coverage 95%`` (binomial, of distances).
+        ``KS`` (Kolmogorov–Smirnov) or ``χ²`` (bins of equal probability) of the ranks of one node or pair per graph, or
+        ``coverage 95%`` (Student's, from graph to graph) of the regions of all.
     p_value, corrected
         As such, and after Holm's correction for all tests of the run.
     finding
@@ -47,12 +48,8 @@ def rank_tests(setting: str, quantity: str, ranks: ArrayLike) -> list[RankTest]:
     """All tests of ranks (N,) in [0, 1]; not yet corrected."""
     u = np.asarray(ranks, float)
     words = finding(u)
-    found = [("KS", float(stats.kstest(u, "uniform").pvalue)), ("χ²", _chi_square(u))]
-    if quantity.endswith("distance"):
-        for level in LEVELS:
-            inside = int(np.sum(u < level))
-            found.append((f"coverage {level:.0%}", float(stats.binomtest(inside, len(u), level).pvalue)))
-    return [RankTest(setting, quantity, kind, p, p, words) for kind, p in found]
+    found = {"KS": float(stats.kstest(u, "uniform").pvalue), "χ²": _chi_square(u)}
+    return [RankTest(setting, quantity, kind, p, p, words) for kind, p in found.items()]
 
 
 def _chi_square(u: Array) -> float:
@@ -89,6 +86,13 @@ class Coverage:
     level: float
     share: float
     error: float
+    graphs: int
+
+    def test(self, setting: str, quantity: str) -> RankTest:
+        """Whether the share is the level, by its distance in standard errors; not yet corrected."""
+        p = float(2.0 * stats.t.sf(abs(self.share - self.level) / self.error, max(self.graphs - 1, 1)))
+        words = f"regions of {self.level:.0%} hold {self} % of the truths"
+        return RankTest(setting, quantity, f"coverage {self.level:.0%}", p, p, words)
 
     def __str__(self) -> str:
         return f"{100 * self.share:.1f} ± {100 * self.error:.1f}"
@@ -98,9 +102,9 @@ def coverage(ranks_by_graph: list[list[float]], level: float) -> Coverage:
     """Coverage of the regions of probability ``level``, from the ranks of distances of each graph."""
     inside = np.array([np.mean(np.asarray(ranks) < level) for ranks in ranks_by_graph if len(ranks)])
     if not len(inside):
-        return Coverage(level, np.nan, np.nan)
+        return Coverage(level, np.nan, np.nan, 0)
     n = len(inside)
     count = sum(len(ranks) for ranks in ranks_by_graph)
     floor = np.sqrt(level * (1.0 - level) / count)  # if all truths of a small run are inside, it still is not certain
     error = max(float(np.std(inside, ddof=1) / np.sqrt(n)) if n > 1 else 0.0, floor)
-    return Coverage(level, float(inside.mean()), float(error))
+    return Coverage(level, float(inside.mean()), float(error), n)

@@ -10,10 +10,7 @@ _CUSTOM = {
     "nodes": "nodes", "noise": "sigma_rot_deg", "sigma_trans": "sigma_trans", "completeness": "completeness",
     "anisotropy": "anisotropy", "rotation_only": "rotation_only",
 }  # fmt: skip
-_FIT = {
-    "sampler": "sampler", "scheme": "scheme", "scheme_noise": "noise", "step": "step", "friction": "friction",
-    "beta": "beta", "chains": "chains",
-}  # fmt: skip
+_FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             if name not in SETTINGS:
                 raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(SETTINGS)}")
         settings = [SETTINGS[name] for name in dict.fromkeys(names)] + settings
-    given = {new: value for old, new in _FIT.items() if (value := getattr(arguments, old)) is not None}
+    given = {name: value for name in _FIT if (value := getattr(arguments, name)) is not None}
     options = SolveOptions(**{"chains": CHAINS, **given})
     console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
     with console.progress_bar(arguments) as progress:

@@ -399,7 +399,7 @@ def _calibrate(commands: Commands) -> None:  # type: ignore[valid-type]
     )
     group.add_argument("--chains", type=int, help="chains per graph (default 2)")
     group.add_argument("--scheme", help="as in tempose solve: baoab, boa (paper), ...")
-    group.add_argument("--scheme-noise", choices=["exact", "euler", "paper"], help="--noise of tempose solve")
+    group.add_argument("--scheme-noise", choices=["exact", "euler", "paper"], help="as in tempose solve")
     group.add_argument("--step", type=float, metavar="H", help="as in tempose solve")
     group.add_argument("--friction", type=float, metavar="C", help="as in tempose solve")
     group.add_argument(
