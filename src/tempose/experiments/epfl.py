@@ -71,7 +71,7 @@ def draw(result: Result, home: Path) -> list[Path]:
             label = "paper's best" if look == ":" else "paper's TG-MCMC"
             ax.axvline(rows[0][value], color="#555b66", linestyle=look, linewidth=1.2, label=label)
         real.dots(ax, rows, {"mean_rotation_deg_l2": "o"}, names=k % width == 0)
-        figures.label(ax, "mean rotation error, degrees" if k >= len(shown) - width else "", "", name, log_x=True)
+        figures.label(ax, "mean rotation error, degrees" if k >= len(shown) - width else "", "", name)
     axes[0].legend(fontsize=7, frameon=False, loc="lower right")
     return figures.save(figure, home)
 

@@ -64,10 +64,10 @@ def draw(result: Result, home: Path) -> list[Path]:
     """Errors, circles for means and bars for medians, and seconds."""
     figure, axes = figures.panels(2, width=4.0, height=3.6)
     real.dots(axes[0], result.table, {"mean_rotation_deg": "o", "median_rotation_deg": "|"}, names=True)
-    figures.label(axes[0], "rotation error, degrees: mean (●) and median (|)", "", log_x=True)
+    figures.label(axes[0], "rotation error, degrees: mean (●) and median (|)", "")
     timed = [row if row["method"] != "oracle" else {**row, "seconds": None} for row in result.table]
     real.dots(axes[1], timed, {"seconds": "s"}, names=False)
-    figures.label(axes[1], "seconds, one core", "", log_x=True)
+    figures.label(axes[1], "seconds, one core", "")
     return figures.save(figure, home)
 
 

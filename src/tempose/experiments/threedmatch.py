@@ -67,7 +67,7 @@ def draw(result: Result, home: Path) -> list[Path]:
         real.dots(
             ax, real.of(result.table, name), {f"mean_{what}": "o", f"median_{what}": "|"}, names=k % len(shown) == 0
         )
-        figures.label(ax, f"{what.partition('_')[0]} error, {unit}", "", name if k < len(shown) else "", log_x=True)
+        figures.label(ax, f"{what.partition('_')[0]} error, {unit}", "", name if k < len(shown) else "")
     return figures.save(figure, home)
 
 
