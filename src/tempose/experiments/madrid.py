@@ -57,7 +57,8 @@ def run(cell: Cell) -> list[Row]:
 def table(rows: list[Row]) -> list[Row]:
     """Errors and seconds."""
     errors = ("mean_rotation_deg", "median_rotation_deg", "mean_rotation_deg_l2", "median_rotation_deg_l2")
-    return real.columns(rows, ("data", "method", "n_compared", *errors, "seconds", "iterations", "status", "message"))
+    times = ("seconds", "cpu_seconds", "iterations")
+    return real.columns(rows, ("data", "method", "n_compared", *errors, *times, "status", "message"))
 
 
 def draw(result: Result, home: Path) -> list[Path]:
@@ -65,9 +66,9 @@ def draw(result: Result, home: Path) -> list[Path]:
     figure, axes = figures.panels(2, width=4.0, height=3.6)
     real.dots(axes[0], result.table, {"mean_rotation_deg": "o", "median_rotation_deg": "|"}, names=True)
     figures.label(axes[0], "rotation error, degrees: mean (●) and median (|)", "")
-    timed = [row if row["method"] != "oracle" else {**row, "seconds": None} for row in result.table]
-    real.dots(axes[1], timed, {"seconds": "s"}, names=False)
-    figures.label(axes[1], "seconds, one core", "")
+    timed = [row if row["method"] != "oracle" else {**row, "cpu_seconds": None} for row in result.table]
+    real.dots(axes[1], timed, {"cpu_seconds": "s"}, names=False)
+    figures.label(axes[1], "seconds of processor time", "")
     return figures.save(figure, home)
 
 

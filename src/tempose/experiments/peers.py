@@ -48,9 +48,9 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
         j_from_i = pycolmap.Rigid3d(pycolmap.Rotation3d(wxyz[[1, 2, 3, 0]]), np.zeros(3))
         edges.add_edge(i + 1, j + 1, pycolmap.PoseGraphEdge(cam2_from_cam1=j_from_i))
     settings = pycolmap.RotationEstimatorOptions(random_seed=0, **options)
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     succeeded = pycolmap.run_rotation_averaging(settings, edges, scene, [])
-    seconds = time.perf_counter() - began
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     placed = [node for node in range(graph.n_nodes) if scene.image(node + 1).has_pose]
     if not placed:
         raise TemposeError("pycolmap has found no rotations")
@@ -61,4 +61,4 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
     status = (
         "finished" if succeeded and len(placed) == graph.n_nodes else f"placed {len(placed)} of {graph.n_nodes} nodes"
     )
-    return Estimate(poses, status, seconds=seconds)
+    return Estimate(poses, status, seconds=seconds, cpu_seconds=cpu_seconds)

@@ -65,7 +65,7 @@ def measure(run: Method, graph: PoseGraph, truth: Poses, *, timed: bool = False)
     if graph.has_translation.any():
         row |= {"mean_translation": robust.mean_translation, "median_translation": robust.median_translation}
     if timed:
-        row["seconds"] = estimate.seconds
+        row |= {"seconds": estimate.seconds, "cpu_seconds": estimate.cpu_seconds}
     return {**row, "iterations": estimate.iterations, "status": estimate.status, "message": estimate.message}
 
 
