@@ -462,7 +462,7 @@ def large_run(kind: str, parallel: bool) -> list[bytes]:
 def test_tiles_hold_every_edge_once_and_share_no_node_within_a_round(groups, precision):
     rng = np.random.default_rng(18)
     graph = random_graph(rng, 300, 5000, precision)
-    blocks = _edge_blocks(Posterior(graph), groups)
+    blocks, _ = _edge_blocks(Posterior(graph), groups)
     width = blocks.edge.shape[1] // potential.BLOCK
     edge = blocks.edge.reshape(-1, width, potential.BLOCK).transpose(0, 2, 1).reshape(-1, width)
     real = edge[:, 7] > 0.0

@@ -190,8 +190,27 @@ class Posterior:
     @cached_property
     def edge_blocks(self) -> EdgeBlocks:
         """The edges in the order and layout of the gradient kernel."""
+        return _edge_blocks(self, self._groups)[0]
+
+    @property
+    def _groups(self) -> int:
         groups = 4 * math.isqrt(self.graph.n_edges // PARALLEL_FROM_EDGES) if self.runs_parallel else 1
-        return _edge_blocks(self, min(groups, _MOST_GROUPS))
+        return min(groups, _MOST_GROUPS)
+
+    @cached_property
+    def edge_slots(self) -> NDArray[np.int64]:
+        """Row of the edge at each place (K, BLOCK) of :attr:`edge_blocks`; m, one too many, where there is none."""
+        return _edge_blocks(self, self._groups)[1]
+
+    def weighted_blocks(self, weights: Array) -> EdgeBlocks:
+        """The edges of the ordinary problem in which the energy of each is multiplied by its weight (m,)."""
+        from tempose.kernels.potential import BLOCK, FULL_WIDTH, ISO_WIDTH
+
+        blocks = self.edge_blocks
+        width = ISO_WIDTH if self.graph.is_isotropic else FULL_WIDTH
+        edge = blocks.edge[:, : width * BLOCK].copy()
+        edge.reshape(len(edge), width, BLOCK)[:, 7:] *= np.append(weights, 0.0)[self.edge_slots][:, None, :]
+        return blocks._replace(edge=edge)
 
     def workspace(self) -> Array:
         """Fresh scratch memory for the gradient kernel; one per thread of control."""
@@ -210,12 +229,25 @@ class Posterior:
         energy = self.gradient_into(state, self.workspace() if work is None else work, out)
         return energy, np.ascontiguousarray(out[:, :6])
 
-    def gradient_into(self, state: Array, work: Array, out: Array) -> float:
-        """Write the gradient at the kernels' ``state`` into ``out``, both (n, 8), and return U."""
+    def gradient_into(self, state: Array, work: Array, out: Array, blocks: EdgeBlocks | None = None) -> float:
+        """Write the gradient at the kernels' ``state`` into ``out``, both (n, 8), and return U.
+
+        ``blocks`` stand in for the edges, for instance :meth:`weighted_blocks`.
+        """
         from tempose.kernels import potential as kernel
 
         evaluate = kernel.gradient_parallel if self.runs_parallel else kernel.gradient
-        return float(evaluate(self.edge_blocks, self.prior_table, state, work, out))
+        blocks = self.edge_blocks if blocks is None else blocks
+        return float(evaluate(blocks, self.prior_table, state, work, out))
+
+    def energies_of(self, state: Array) -> Array:
+        """Quadratic energy of each edge (m,) at the kernels' ``state``."""
+        from tempose.kernels.potential import edge_energies
+
+        sorted_by_target, out = np.empty(self.graph.n_edges), np.empty(self.graph.n_edges)
+        edge_energies(self.edge_table, state, sorted_by_target)
+        out[self.edge_order] = sorted_by_target
+        return out
 
     def potential(self, poses: Poses) -> float:
         """U at the given poses."""
@@ -247,8 +279,8 @@ def _edge_table(posterior: Posterior, full: bool) -> EdgeTable:
     return EdgeTable(start, graph.edge_i[order].astype(np.int32), _edge_rows(posterior, full)[order])
 
 
-def _edge_blocks(posterior: Posterior, groups: int) -> EdgeBlocks:
-    """Tiles of edges between pairs of node groups, in rounds of disjoint pairs.
+def _edge_blocks(posterior: Posterior, groups: int) -> tuple[EdgeBlocks, NDArray[np.int64]]:
+    """Tiles of edges between pairs of node groups, in rounds of disjoint pairs; and which edge is where.
 
     Groups are ranges of nodes with about the same number of edge ends; ``groups`` is 1 or even. All pairs are played as
     in a tournament: after the edges within the groups, round r has the pairs a + b ≡ 2r (mod ``groups`` − 1), in which
@@ -274,9 +306,10 @@ def _edge_blocks(posterior: Posterior, groups: int) -> EdgeBlocks:
     place = np.arange(slots.sum()) - np.repeat(first_slot, slots)  # within the tile; past its last edge, repeat that
     at = order[np.repeat(first, slots) + np.minimum(place, np.repeat(count, slots) - 1)]
     edge = _edge_rows(posterior, full=not graph.is_isotropic)[at]
-    edge[place >= np.repeat(count, slots), 7:] = 0.0  # no weight
+    filling = place >= np.repeat(count, slots)
+    edge[filling, 7:] = 0.0  # no weight
     shape, width = (len(at) // BLOCK, BLOCK), edge.shape[1]
-    return EdgeBlocks(
+    blocks = EdgeBlocks(
         target=j[at].astype(np.uint32).reshape(shape),
         source=i[at].astype(np.uint32).reshape(shape),
         edge=np.ascontiguousarray(edge.reshape(*shape, width).transpose(0, 2, 1)).reshape(shape[0], width * BLOCK),
@@ -284,3 +317,4 @@ def _edge_blocks(posterior: Posterior, groups: int) -> EdgeBlocks:
         round=np.append(np.flatnonzero(np.diff(used // groups, prepend=-1)), len(used)),
         group=np.searchsorted(group, np.arange(groups + 1)),
     )
+    return blocks, np.where(filling, m, at).reshape(shape)

@@ -97,8 +97,8 @@ class Solution:
     def verdicts(self) -> EdgeVerdicts | None:
         """Which edges to distrust; ``None`` without a robust likelihood.
 
-        The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one at the
-        energy it has on average over the Gaussian approximation. A bridge cannot be checked and keeps its prior.
+        The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one that the
+        Gaussian prediction from all the others gives. A bridge cannot be checked and keeps its prior.
         """
         if self.likelihood is None or self.parameters is None:
             return None
@@ -110,11 +110,10 @@ class Solution:
                 if k in chosen
             ]
             probability = np.mean(given, axis=0)
+            bridges = self.graph.bridges
+            probability[bridges] = self.likelihood.prior[bridges]
         else:
-            used = 0.0 if self.laplace is None else 0.5 * self._used(self.laplace.edge_covariances())
-            probability = self.likelihood.inlier_probability(self.posterior.energies(self.estimate) + used)
-        bridges = self.graph.bridges
-        probability[bridges] = self.likelihood.prior[bridges]
+            probability = self.edge_checks.inlier_probability(self.likelihood)
         return EdgeVerdicts(self.graph, probability, self.parameters, self.options.noise == "auto")
 
     def _used(self, sigma: Array) -> Array:

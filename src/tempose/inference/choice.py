@@ -84,7 +84,7 @@ class Problem:
             )
         thin, warmup = self._trajectories(collapsed.WARMUP)
         if settings is not None:
-            target = collapsed.CollapsedTarget(self.laplace)
+            target = collapsed.target_of(self.laplace)
             return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup), 1.0
         tuned = collapsed.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
         return tuned.sampler, tuned.acceptance

@@ -82,12 +82,7 @@ class CollapsedTarget:
         self.posterior = curvature.posterior
         self.center = laplace.poses
         self.held = curvature.held
-        if self.posterior.likelihood is not None:
-            raise OptionError(
-                "the sampler collapsed cannot integrate the positions out: there is a robust likelihood, so that they are "
-                "no Gaussian; use the sampler geodesic-mh (or auto, which chooses it)"
-            )
-        positions = _position_factor(self.posterior, self.held)
+        positions = PositionPrecision(self.posterior, self.held).factor()
         self.careful = widest_edge(laplace) > NOT_NARROW
         table = self.posterior.edge_table
         diagonal, off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
@@ -121,6 +116,19 @@ class CollapsedTarget:
         potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
         return state[:, :4], state[:, 4:7], potential
 
+    def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
+        """A chain that begins at, or goes on from, a state."""
+        return CollapsedChain(self, arrays["y"], kicks, thin)
+
+
+def target_of(laplace: Laplace) -> CollapsedTarget:
+    """The target around an optimum, where edges are right or may be wrong."""
+    if laplace.curvature.posterior.likelihood is None:
+        return CollapsedTarget(laplace)
+    from tempose.inference.wrong_edges import RobustTarget
+
+    return RobustTarget(laplace)
+
 
 class CollapsedChain:
     """A running chain; see :class:`tempose.inference.sampler.Chain`."""
@@ -139,10 +147,22 @@ class CollapsedChain:
         for _ in range(self.thin):
             careful = self.target.careful and rng.integers(CAREFUL) == 0
             kicks = self.kicks * (CAREFULLY if careful else 1)
-            accepted += self.trajectory(rng, kicks) / self.thin
+            accepted += self.sweep(rng, kicks) / self.thin
             gradients += kicks
-        wxyz, position, potential = self.target.draw_positions(self.point, rng)
+        wxyz, position, potential = self.draw_positions(rng)
         return Draw(wxyz, position, potential, accepted, gradients)
+
+    def sweep(self, rng: np.random.Generator, kicks: int) -> float:
+        """Everything between two draws of the positions; return the probability of acceptance."""
+        return self.trajectory(rng, kicks)
+
+    def draw_positions(self, rng: np.random.Generator) -> tuple[Array, Array, float]:
+        """Quaternions, positions and U of a draw."""
+        return self.target.draw_positions(self.point, rng)
+
+    def evaluate(self, y: Array) -> Point:
+        """The target as it is now."""
+        return self.target.at(y)
 
     def trajectory(self, rng: np.random.Generator, kicks: int) -> float:
         """Propose and accept or reject; return the probability of acceptance."""
@@ -163,7 +183,7 @@ class CollapsedChain:
         v = v - first * point.gradient
         for weight in others:
             y, v = c * point.y + s * v, c * v - s * point.y
-            point = self.target.at(y)
+            point = self.evaluate(y)
             v -= weight * point.gradient
         return point, point.remainder + 0.5 * float(point.y @ point.y + v @ v) - before
 
@@ -204,11 +224,11 @@ class CollapsedSampler:
 
     def start(self, rng: np.random.Generator) -> Chain:
         """A chain that starts at a draw of the Gaussian approximation, shrunk if it would leave the chart."""
-        return CollapsedChain(self.target, _inside(self.target, rng), self.kicks, self.thin)
+        return self.target.chain({"y": _inside(self.target, rng)}, self.kicks, self.thin)
 
     def resume(self, arrays: dict[str, Array]) -> Chain:
         """A chain that goes on from :meth:`CollapsedChain.arrays`."""
-        return CollapsedChain(self.target, arrays["y"], self.kicks, self.thin)
+        return self.target.chain(arrays, self.kicks, self.thin)
 
 
 def _inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
@@ -223,12 +243,12 @@ def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = 
 
     With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective; that per kick decides.
     """
-    target = CollapsedTarget(laplace)
+    target = target_of(laplace)
     rng = streams.generator(seed, "tune")
-    chain = CollapsedChain(target, _inside(target, rng), 1, 1)
+    chain = target.chain({"y": _inside(target, rng)}, 1, 1)
 
     def judge(kicks: int, trajectories: int) -> float:
-        return float(np.mean([chain.trajectory(rng, kicks) for _ in range(trajectories)]))
+        return float(np.mean([chain.sweep(rng, kicks) for _ in range(trajectories)]))
 
     for kicks in KICKS[3:]:  # until it moves, then to equilibrium
         if (moved := judge(kicks, 8)) > 0.5:
@@ -252,21 +272,29 @@ def widest_edge(laplace: Laplace) -> float:
     return math.sqrt(float(variance.max(initial=0.0)))
 
 
-def _position_factor(posterior: Posterior, held: NDArray[np.bool_]) -> Factor:
-    """Factor of the precision C of the positions, (n, n), one axis of three."""
-    graph = posterior.graph
-    weight = _scalars(graph.precision_matrices, "a translation with a different precision along different axes")
-    prior = _scalars(
-        posterior.priors.gaussian(graph.n_nodes)[1], "a prior with a different precision along different axes"
-    )
-    i, j, n = graph.edge_i, graph.edge_j, graph.n_nodes
-    diagonal: Array = np.bincount(i, weight, n).astype(float) + np.bincount(j, weight, n)
-    if len(prior):
-        diagonal = diagonal + prior
-    fixed = held[:, 3]
-    weight = np.where(fixed[i] | fixed[j], 0.0, weight)
-    diagonal = np.where(fixed, 1.0, diagonal)
-    return analyze(n, i, j, block=1).factor(diagonal.reshape(n, 1, 1), -weight.reshape(-1, 1, 1))
+class PositionPrecision:
+    """The precision C of the positions, (n, n), one axis of three, for any weights of the edges."""
+
+    def __init__(self, posterior: Posterior, held: NDArray[np.bool_]) -> None:
+        graph = posterior.graph
+        self.of_edges = _scalars(
+            graph.precision_matrices, "a translation with a different precision along different axes"
+        )
+        prior = _scalars(
+            posterior.priors.gaussian(graph.n_nodes)[1], "a prior with a different precision along different axes"
+        )
+        self.prior = prior if len(prior) else np.zeros(graph.n_nodes)
+        self.graph, self.fixed = graph, held[:, 3]
+        self.symbolic = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=1)
+
+    def factor(self, weights: Array | float = 1.0) -> Factor:
+        """Cholesky factor with the precision of every edge multiplied by its weight (m,)."""
+        i, j, n = self.graph.edge_i, self.graph.edge_j, self.graph.n_nodes
+        tau = weights * self.of_edges
+        diagonal = np.bincount(i, tau, n) + np.bincount(j, tau, n) + self.prior
+        off = np.where(self.fixed[i] | self.fixed[j], 0.0, -tau)
+        diagonal = np.where(self.fixed, 1.0, diagonal)
+        return self.symbolic.factor(diagonal.reshape(n, 1, 1), off.reshape(-1, 1, 1))
 
 
 def _scalars(precision: Array, what: str) -> Array:

@@ -28,6 +28,7 @@ from tempose.gauge import find_id
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.inference.draws import Draws
+from tempose.likelihood import RobustLikelihood
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import minimise
@@ -158,6 +159,9 @@ class EdgeChecks:
         Probability (m,) of a distance at least as large if the model is right; NaN where nothing checks the edge.
     p_rotation, p_translation
         The same for either part alone.
+    log_spread
+        Logarithm (m,) of how much wider than the edge's own noise the prediction is: ``log det(I + S)``, S the whitened
+        covariance of what the rest says.
     redundancy
         Share (m,) of the edge's noise that shows up in its residual, 0 … 1: low means that an error here could hide.
     """
@@ -168,6 +172,7 @@ class EdgeChecks:
     p_value: Array
     p_rotation: Array
     p_translation: Array
+    log_spread: Array
     redundancy: Array
 
     @property
@@ -192,6 +197,19 @@ class EdgeChecks:
     def suspects(self) -> NDArray[np.int64]:
         """Edges too surprising for their number (Bonferroni, 1%), the most surprising first."""
         return self.order[self.p_value[self.order] < SURPRISING / max(self.n_checked, 1)]
+
+    def inlier_probability(self, likelihood: RobustLikelihood) -> Array:
+        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
+
+        The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
+        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
+        """
+        share = self.freedom / likelihood.freedom
+        with np.errstate(divide="ignore"):
+            prior = np.log1p(-likelihood.prior) - np.log(likelihood.prior)
+        core = likelihood.core(0.5 * np.where(self.freedom > 0, self.z2, 0.0))
+        against = share * (likelihood.log_outlier - likelihood.log_inlier) + core + 0.5 * self.log_spread
+        return np.asarray(special.expit(-prior - np.where(self.freedom > 0, against, 0.0)))
 
     def sentence(self) -> str:
         """The result in words."""
@@ -243,7 +261,8 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
         factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
     except NotPositiveDefiniteError:
         nothing = np.full(m, np.nan)
-        return EdgeChecks(pairs, nothing, np.zeros(m, dtype=np.int64), nothing, nothing, nothing, np.zeros(m))
+        none = np.zeros(m, dtype=np.int64)
+        return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m))
     sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
     root, range_ = _information_roots(posterior)
     r = residuals(graph, estimate)
@@ -253,7 +272,7 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
     jacobian[:, :3, :3] = scalar[:, None, None] * np.eye(3) + se3.hat(r.nu)  # of 2ν by the rotation vector
     A = root @ jacobian
     taken = A @ sigma @ np.swapaxes(A, 1, 2)
-    V = range_ - taken
+    V, weight = range_ - taken, np.ones((m, 1, 1))
     if posterior.likelihood is not None:  # an edge of weight w pulls that much: r has covariance (I − wS)(I + (1 − w)S)
         weight = posterior.likelihood.weight(posterior.energies(estimate))[:, None, None]
         V = (range_ - weight * taken) @ (range_ + (1.0 - weight) * taken)
@@ -264,7 +283,7 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
     redundancy = np.clip(np.einsum("maa->m", V) / np.maximum(size, 1.0), 0.0, 1.0)
     return EdgeChecks(
         pairs, np.where(freedom > 0, z2, np.nan), freedom, _tail(z2, freedom), _tail(z2_rot, freedom_rot),
-        _tail(z2_pos, freedom_pos), redundancy,
+        _tail(z2_pos, freedom_pos), _log_spread(taken, weight[:, 0]), redundancy,
     )  # fmt: skip
 
 
@@ -307,6 +326,15 @@ def _information_roots(posterior: Posterior) -> tuple[Array, Array]:
         root[:, part, part] = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
         range_[:, part, part] = (vectors * known[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     return root, range_
+
+
+def _log_spread(taken: Array, weight: Array) -> Array:
+    """``log det(I + S₋)`` (m,) of the directions that are checked, ``S₋ = S (I − wS)⁻¹`` with the edge itself left out."""
+    s = np.clip(np.linalg.eigvalsh(taken), 0.0, None)
+    left = 1.0 - weight * s
+    checked = left > _CHECKED
+    spread = (1.0 + (1.0 - weight) * s) / np.where(checked, left, 1.0)
+    return np.asarray(np.sum(np.log(np.where(checked, spread, 1.0)), axis=1))
 
 
 def _distance(V: Array, r: Array) -> tuple[Array, NDArray[np.int64]]:

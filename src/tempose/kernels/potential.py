@@ -355,6 +355,22 @@ def gradient_parallel(blocks, prior, state, energies, out):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
+def edge_energies(table, state, out):  # type: ignore[no-untyped-def]
+    """Write the quadratic energy of every edge of ``table``, in its order, into ``out`` (m,)."""
+    isotropic = table.edge.shape[1] < FULL_WIDTH
+    for j in range(state.shape[0]):
+        aj = (state[j, 0], state[j, 1], state[j, 2], state[j, 3])
+        for e in range(table.start[j], table.start[j + 1]):
+            i = table.source[e]
+            ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
+            d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
+            if isotropic:
+                out[e] = _isotropic_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+            else:
+                out[e] = _full_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+
+
+@njit(cache=True, nogil=True)
 def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore[no-untyped-def]
     """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times, and all priors.
 
