@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
     from tempose.errors import TemposeError
+    from tempose.experiments.base import load
     from tempose.experiments.runner import run_experiment
     from tempose.solver import Progress
 
@@ -51,6 +52,7 @@ def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> 
         raise TemposeError(
             f"interrupted: what is finished is kept in {home}; the same command goes on from there"
         ) from None
+    console.say(arguments, load(name).text(outcome.result))
     console.notice(arguments, *outcome.notices)
     console.say(arguments, f"{name}: written to {', '.join(map(str, outcome.written))}")
     return outcome.result.facts()

@@ -137,6 +137,8 @@ class Experiment:
     draw
         Writes ``figure.png`` (and what else there is to see) into a directory and returns the files; called only if
         matplotlib is installed.
+    text
+        The result in a few lines, for the terminal.
     methods, seeds
         Whether ``--methods`` and ``--seeds`` mean anything.
     timed
@@ -147,6 +149,7 @@ class Experiment:
     run: Callable[[Cell], list[Row]]
     table: Callable[[list[Row]], list[Row]]
     draw: Callable[[Result, Path], list[Path]]
+    text: Callable[[Result], str] = lambda result: ""
     methods: bool = True
     seeds: bool = True
     timed: bool = False
@@ -202,6 +205,29 @@ def over_seeds(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) ->
                 line[f"{name}_se"] = math.sqrt(spread / len(found))
         table.append(line)
     return table
+
+
+def as_text(table: Sequence[Row], rows: str, columns: str, value: str, title: str) -> str:
+    """A table of text: one line per value of ``rows``, one column per value of ``columns``, mean ± standard error."""
+    heads = list(dict.fromkeys(line[columns] for line in table))
+    names = list(dict.fromkeys(line[rows] for line in table))
+    found = {(line[rows], line[columns]): line for line in table}
+    cells = [[title, *(f"{head:g}" if isinstance(head, float) else str(head) for head in heads)]]
+    for name in names:
+        lines = [found.get((name, head)) for head in heads]
+        cells.append([str(name), *(_mean_and_error(line, value) for line in lines)])
+    width = [max(len(line[k]) for line in cells) for k in range(len(heads) + 1)]
+    return "\n".join(
+        "  ".join([line[0].ljust(width[0]), *(c.rjust(w) for c, w in zip(line[1:], width[1:], strict=True))])
+        for line in cells
+    )
+
+
+def _mean_and_error(line: Row | None, value: str) -> str:
+    if line is None or line[value] is None:
+        return "–"
+    error = line.get(f"{value}_se")
+    return f"{line[value]:.3g}" + ("" if error is None else f"±{error:.1g}")
 
 
 def _median(found: list[float]) -> float:

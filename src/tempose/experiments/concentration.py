@@ -16,6 +16,7 @@ from tempose.experiments.base import (
     Result,
     Row,
     RunOptions,
+    as_text,
     data_folder,
     over_seeds,
 )
@@ -30,6 +31,7 @@ from tempose.solver import solve
 METHODS = ("tg-mcmc", "tempose")
 """800 steps of the paper's optimiser from a random start, and the minimum of U: what it would reach in the end."""
 
+ERRORS = ("mean_rotation_deg", "mean_translation")
 LAMBDAS = (1.0, 3.0, 10.0, 30.0, 100.0, 350.0, 900.0, 3000.0, 10000.0)
 QUICK_LAMBDAS = (10.0, 500.0)
 SCENES, QUICK_SCENES = (
@@ -84,7 +86,7 @@ def scene(name: str) -> Simulated:
 
 def table(rows: list[Row]) -> list[Row]:
     """Mean errors by λ and method."""
-    return over_seeds(rows, ("data", "lambda", "method"), ("mean_rotation_deg", "mean_translation"))
+    return over_seeds(rows, ("data", "lambda", "method"), ERRORS)
 
 
 def draw(result: Result, home: Path) -> list[Path]:
@@ -92,7 +94,7 @@ def draw(result: Result, home: Path) -> list[Path]:
     made = [row for row in result.table if row["data"] == "synthetic"]
     real = [row for row in result.table if row["data"] not in ("synthetic", "EPFL") and row["method"] == "tg-mcmc"]
     figure, axes = figures.panels(3 if real else 2)
-    for ax, value in zip(axes, ("mean_rotation_deg", "mean_translation"), strict=False):
+    for ax, value in zip(axes, ERRORS, strict=False):
         figures.curves(ax, made, "lambda", value)
         figures.label(ax, "assumed λ", synthetic.VALUES[value], "synthetic", log_x=True, log_y=True)
     axes[0].legend(fontsize=8, frameon=False)
@@ -104,4 +106,13 @@ def draw(result: Result, home: Path) -> list[Path]:
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, methods=False)
+def text(result: Result) -> str:
+    """Errors by λ, one table per value."""
+    made = [row for row in result.table if row["data"] == "synthetic"]
+    real = [row for row in result.table if row["data"] not in ("synthetic", "EPFL") and row["method"] == "tg-mcmc"]
+    parts = [as_text(made, "method", "lambda", value, synthetic.VALUES[value]) for value in ERRORS]
+    parts += [as_text(real, "data", "lambda", ERRORS[0], "tg-mcmc, " + synthetic.VALUES[ERRORS[0]])] if real else []
+    return "\n\n".join(parts)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False)

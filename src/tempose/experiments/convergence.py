@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tempose import streams
 from tempose.experiments import figures, synthetic
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
 from tempose.experiments.descent import PAPER_STEPS, common_step, measured, paper_dynamics, paper_graph, watch
 from tempose.inference.chain import Dynamics, GeodesicChain
 from tempose.inference.schemes import Scheme
@@ -68,18 +68,27 @@ def table(rows: list[Row]) -> list[Row]:
 
 
 def draw(result: Result, home: Path) -> list[Path]:
-    """Errors and energy against steps; a line where sampling begins."""
+    """Errors against steps, with a line where sampling begins; the energy of what is sampled."""
     figure, axes = figures.panels(3)
-    cell = result.rows[0]
-    for ax, value in zip(axes, PANELS, strict=True):
-        figures.curves(ax, result.table, "iteration", value)
+    cell, sampled = result.rows[0], [row for row in result.table if row["phase"] == "sample"]
+    for ax, value in zip(axes[:2], PANELS, strict=False):
+        figures.curves(ax, result.table, "iteration", value, marks=False)
         ax.axvline(cell["steps"], color="#9aa1ad", linewidth=1.0, linestyle=":")
-        figures.label(ax, "step (optimising, then sampling)", VALUES[value], log_y=True)
+        figures.label(ax, "step: optimising, then sampling", VALUES[value], log_y=True)
+    figures.curves(axes[2], sampled, "iteration", "excess", marks=False)
     expected = (6 * cell["nodes"] - 6) / 2.0
-    sampled = [cell["steps"], 2 * cell["steps"]]
-    axes[2].plot(sampled, [expected, expected], color="black", linewidth=1.0, linestyle="--", label="(6n − 6)/2")
+    axes[2].axhline(expected, color="black", linewidth=1.0, linestyle=":", label="exact: (6n − 6)/2")
+    axes[2].set_ylim(0.0, None)
+    figures.label(axes[2], "step: sampling", VALUES["excess"])
     figures.legend(figure, axes[2])
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, methods=False)
+def text(result: Result) -> str:
+    """Errors and energy at the start, at the end of the optimisation, and of sampling."""
+    steps = result.rows[0]["steps"]
+    shown = [row for row in result.table if row["iteration"] in (0, steps // 2, steps, 2 * steps)]
+    return "\n\n".join(as_text(shown, "method", "iteration", value, VALUES[value]) for value in PANELS)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False)

@@ -110,4 +110,13 @@ def _frame(ax: Any, result: Result, data: Simulated, line: Row) -> None:
     ax.set_title(f"step {line['iteration']}: {line['mean_rotation_deg']:.3g}°", fontsize=9)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, methods=False, seeds=False)
+def text(result: Result) -> str:
+    """The frames of the strip."""
+    return "\n".join(
+        f"step {line['iteration']}: U {line['potential']:.4g}, {line['mean_rotation_deg']:.3g}°, {line['mean_translation']:.3g}"
+        for line in result.table
+        if line["iteration"] in STRIP
+    )
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False, seeds=False)

@@ -66,15 +66,17 @@ def _plain_style(number: int) -> dict[str, Any]:
     return {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.1}
 
 
-def curves(ax: Axes, table: Sequence[Row], x: str, y: str, by: str = "method") -> None:
-    """One curve per value of ``by``: mean of ``y`` against ``x``, with bars of two standard errors."""
+def curves(ax: Axes, table: Sequence[Row], x: str, y: str, by: str = "method", marks: bool = True) -> None:
+    """One curve per value of ``by``: mean of ``y`` against ``x``, with bars of two standard errors; points on demand."""
     for number, name in enumerate(dict.fromkeys(row[by] for row in table)):
         points = [row for row in table if row[by] == name and row[y] is not None]
         if points:
+            look = style(str(name)) if by == "method" else _plain_style(number)
+            look |= {} if marks else {"marker": ""}
             bars = [2.0 * (row[f"{y}_se"] or 0.0) for row in points]
             ax.errorbar(
                 [row[x] for row in points], [row[y] for row in points], bars,
-                label=name, elinewidth=0.8, capsize=1.5, **(style(str(name)) if by == "method" else _plain_style(number)),
+                label=name, elinewidth=0.8, capsize=1.5, **look,
             )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempose import streams
 from tempose.baselines import METHODS
 from tempose.experiments import figures, synthetic
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
 from tempose.experiments.descent import (
     PAPER_FRICTION,
     PAPER_STEPS,
@@ -80,11 +80,17 @@ def draw(result: Result, home: Path) -> list[Path]:
     """Energy, error, consistency against iterations."""
     figure, axes = figures.panels(3)
     for ax, value in zip(axes, PANELS, strict=True):
-        figures.curves(ax, result.table, "iteration", value)
+        figures.curves(ax, result.table, "iteration", value, marks=False)
         ax.set_xscale("symlog", linthresh=1)
         figures.label(ax, "iteration", VALUES[value], log_y=value != "graph_consistency")
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, methods=False)
+def text(result: Result) -> str:
+    """Energy and rotation error along the way."""
+    shown = [row for row in result.table if row["iteration"] in (0, 10, 50, 100, 200, 400, 800)]
+    return "\n\n".join(as_text(shown, "method", "iteration", value, VALUES[value]) for value in PANELS[:2])
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False)

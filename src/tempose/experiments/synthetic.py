@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tempose.baselines import METHODS, evaluate
 from tempose.experiments import figures
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, over_seeds
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
 from tempose.simulation import Simulated, simulate
 
 NODES, QUICK_NODES = 50, 15  # the paper's N = 50
@@ -17,7 +17,7 @@ SEEDS, QUICK_SEEDS = 30, 3
 VALUES = {
     "mean_rotation_deg": "mean rotation error, degrees",
     "mean_translation": "mean translation error",
-    "graph_consistency": "graph consistency $g_c$",
+    "graph_consistency": "graph consistency",
 }
 
 
@@ -81,4 +81,9 @@ def sweep(
         figures.legend(figure, axes[0])
         return figures.save(figure, home)
 
-    return Experiment(cells, run, table, draw)
+    def text(result: Result) -> str:
+        return "\n\n".join(
+            as_text(result.table, "method", name, value, VALUES[value].split(",")[0]) for value in values
+        )
+
+    return Experiment(cells, run, table, draw, text)

@@ -114,4 +114,13 @@ def draw(result: Result, home: Path) -> list[Path]:
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, methods=False, seeds=False)
+def text(result: Result) -> str:
+    """The share of the right mode, exact and drawn."""
+    return "\n".join(
+        f"β = {line['beta']:g}{' (raised from 1)' if line['annealed'] else ''}: right mode {line['right_exact']:.3g} exact, "
+        f"{line['right_drawn']:.3g}±{line['right_drawn_se']:.1g} drawn"
+        for line in result.table
+    )
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False, seeds=False)
