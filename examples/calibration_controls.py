@@ -1,6 +1,6 @@
 """Which samplers pass simulation-based calibration? The right ones, the paper's, and some that are wrong on purpose.
 
-    python examples/calibration_controls.py --graphs 60
+    python examples/calibration_controls.py --graphs 40
 
 One setting (6 nodes, 3° and 0.05 noise, flat priors), the same graphs for every sampler. "as printed" are the paper's own
 numbers, β = 1000 and h = 0.001, which by its missing √h mean β = 1: the best case for it.
@@ -30,7 +30,7 @@ SAMPLERS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", type=int, default=60, help="graphs per sampler (default 60)")
+    parser.add_argument("--graphs", type=int, default=40, help="graphs per sampler (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the graphs (default 0)")
     parser.add_argument("--jobs", type=int, help="processes (default: one per core)")
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the runs there, and continue them")

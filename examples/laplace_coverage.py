@@ -3,7 +3,7 @@
     python examples/laplace_coverage.py --graphs 100 -o laplace
 
 Sparse graphs (8 nodes on a random spanning tree with one loop), σ = 2° … 40° per axis. The Gaussian has the exact Hessian at the
-certified optimum: it is the best a point estimate can offer. Writes ``laplace_coverage.png`` (needs matplotlib) and a table.
+optimum: it is the best a point estimate can offer. Writes ``laplace_coverage.png`` (needs matplotlib) and a table.
 """
 
 from __future__ import annotations

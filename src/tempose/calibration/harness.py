@@ -13,7 +13,7 @@ from tempose.calibration.fitting import Row, fit
 from tempose.calibration.result import Calibration
 from tempose.calibration.settings import SETTINGS, Setting
 from tempose.errors import OptionError, TemposeError
-from tempose.files import shown, write_atomically
+from tempose.files import reason, shown, write_atomically
 from tempose.options import SolveOptions
 from tempose.processes import work_off
 
@@ -60,6 +60,8 @@ def calibrate(
         raise OptionError("give at least one setting, each with a name of its own")
     if graphs < 1:
         raise OptionError(f"at least one graph per setting is needed, not {graphs}")
+    if seed < 0:
+        raise OptionError(f"the seed must not be negative ({seed})")
     facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge", "seed")}
     record = _Record(directory, {"seed": seed, "options": facts})
     # settings in turn, so that a run that is stopped has some of each
@@ -91,13 +93,13 @@ class _Record:
         """Rows of an earlier run of the same description; what a kill left half written is cut off."""
         if self.home is None:
             return {}
+        path = self.home / "rows.jsonl"
         try:
             self.home.mkdir(parents=True, exist_ok=True)
+            text = path.read_bytes() if path.exists() else b""
         except OSError as error:
-            raise TemposeError(f"cannot write to {shown(self.home)}: {error.strerror}") from None
+            raise TemposeError(f"cannot use {shown(self.home)}: {reason(error)}; give a directory to -o") from None
         self._claim({setting.name: setting.facts() for setting, _ in wanted})
-        path = self.home / "rows.jsonl"
-        text = path.read_bytes() if path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]
         if len(whole) < len(text):
             write_atomically(path, whole)
@@ -132,5 +134,9 @@ class _Record:
     def append(self, row: Row) -> None:
         """Add a row."""
         if self.home is not None:
-            with open(self.home / "rows.jsonl", "a") as file:
-                file.write(json.dumps(row.facts(), allow_nan=False) + "\n")
+            path = self.home / "rows.jsonl"
+            try:
+                with open(path, "a") as file:
+                    file.write(json.dumps(row.facts(), allow_nan=False) + "\n")
+            except OSError as error:
+                raise TemposeError(f"{shown(path)}: cannot be written: {reason(error)}") from None

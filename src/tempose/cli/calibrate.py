@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tempose.cli import console
+
+if TYPE_CHECKING:
+    from tempose.calibration import Setting
 
 _CUSTOM = {
     "nodes": "nodes", "noise": "sigma_rot_deg", "sigma_trans": "sigma_trans", "completeness": "completeness",
@@ -15,9 +19,9 @@ _FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
-    from tempose.calibration import SETTINGS, Setting, calibrate
+    from tempose.calibration import SETTINGS, calibrate
     from tempose.calibration.harness import CHAINS
-    from tempose.errors import OptionError
+    from tempose.errors import OptionError, TemposeError
     from tempose.options import SolveOptions
     from tempose.solver import Progress
 
@@ -27,25 +31,20 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.output is None:
         raise OptionError("give a directory to write to: -o DIR (or --list to see the settings)")
-    custom = {new: value for old, new in _CUSTOM.items() if (value := getattr(arguments, old)) is not None}
-    if arguments.priors is not None:
-        custom["prior_sigma_rot_deg"], custom["prior_sigma_trans"] = arguments.priors
-    settings = [Setting("custom", **custom)] if custom else []
-    named = arguments.settings or (None if custom else "all")
-    if named is not None:
-        names = list(SETTINGS) if named == "all" else [name.strip() for name in named.split(",")]
-        for name in names:
-            if name not in SETTINGS:
-                raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(SETTINGS)}")
-        settings = [SETTINGS[name] for name in dict.fromkeys(names)] + settings
+    settings = _settings(arguments)
     given = {name: value for name in _FIT if (value := getattr(arguments, name)) is not None}
     options = SolveOptions(**{"chains": CHAINS, **given})
     console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
-    with console.progress_bar(arguments) as progress:
-        result = calibrate(
-            settings, graphs=arguments.graphs, options=options, seed=arguments.seed, jobs=arguments.jobs,
-            directory=arguments.output, on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
-        )  # fmt: skip
+    try:
+        with console.progress_bar(arguments) as progress:
+            result = calibrate(
+                settings, graphs=arguments.graphs, options=options, seed=arguments.seed, jobs=arguments.jobs,
+                directory=arguments.output, on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise TemposeError(
+            f"interrupted: what is finished is kept in {arguments.output}; the same command goes on from there"
+        ) from None
     written = result.save(arguments.output)
     console.say(arguments, result.table(), result.verdict)
     if result.correlated:
@@ -54,6 +53,23 @@ def run(arguments: argparse.Namespace) -> int:
         )
     console.say(arguments, f"written to {', '.join(map(str, written))}")
     if not any(path.suffix == ".png" for path in written):
-        console.notice(arguments, "no figure: that needs matplotlib (pip install 'tempose[plot]')")
+        console.notice(arguments, "no figure: it needs matplotlib (pip install 'tempose[plot]')")
     console.emit(arguments, result.facts())
     return 0
+
+
+def _settings(arguments: argparse.Namespace) -> list[Setting]:
+    """The named settings, and the one that the options describe; all named ones if nothing is said."""
+    from tempose.calibration import SETTINGS, Setting
+    from tempose.errors import OptionError
+
+    custom = {new: value for old, new in _CUSTOM.items() if (value := getattr(arguments, old)) is not None}
+    if arguments.priors is not None:
+        custom["prior_sigma_rot_deg"], custom["prior_sigma_trans"] = arguments.priors
+    described = [Setting("custom", **custom)] if custom else []
+    named = arguments.settings or ("" if custom else "all")
+    names = list(SETTINGS) if named == "all" else [name.strip() for name in named.split(",") if name.strip()]
+    for name in names:
+        if name not in SETTINGS:
+            raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(SETTINGS)}")
+    return [SETTINGS[name] for name in dict.fromkeys(names)] + described
