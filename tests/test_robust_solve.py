@@ -19,7 +19,7 @@ from tempose.metrics import pose_errors
 from tempose.optimum.certificate import certify
 from tempose.report.build import report_data
 from tempose.robust.model import kept_problem, own_probabilities
-from tempose.simulation import simulate
+from tempose.simulation import corrupt, simulate
 from test_robust_estimate import with_wrong_edges, without_noise_levels
 
 
@@ -197,3 +197,49 @@ def test_command_line_without_any_noise_level(problem, tmp_path: Path, capsys):
 def test_bad_options_are_refused(bad, words):
     with pytest.raises(TemposeError, match=words):
         tempose.SolveOptions(**bad)
+
+
+# ---------------------------------------------------------------------- calibration
+
+
+def test_probabilities_are_calibrated_and_regions_hold_the_truth():
+    """Rotations with noise so wide that uniform outliers can hide in it: of the edges given p, a share p is right."""
+    from tempose.experiments.wrong_edges import inside
+
+    stated, right, held, found = [], [], [], []
+    for seed in range(6):
+        made = simulate(25, completeness=0.5, sigma_rot_deg=15.0, seed=seed)
+        rotations = replace(made.graph, j_from_i_t=np.full((made.graph.n_edges, 3), np.nan))
+        bad = corrupt(rotations, 0.3, seed=seed, kind="uniform")
+        graph = replace(without_noise_levels(bad.graph), initial=made.truth)
+        solution = tempose.solve(graph, robust=True, noise="auto", start="given", draws=0, certify=False)
+        found.append([math.degrees(solution.graph.median_sigmas[0]), solution.parameters.inlier_probability])
+        stated.append(solution.verdicts.inlier_probability)
+        right.append(~bad.is_wrong)
+        held.append(inside(solution.laplace, made.truth, {"seed": seed, "rotations_only": True})["inside_80"])
+    assert np.mean(found, axis=0) == pytest.approx([15.0, 0.7], rel=0.1)
+    p, r = np.concatenate(stated), np.concatenate(right)
+    doubtful = (p > 0.05) & (p < 0.95)
+    assert doubtful.sum() > 60
+    error = np.sqrt(np.sum(p * (1.0 - p))) / len(p)
+    assert abs(np.mean(r) - np.mean(p)) < 3.5 * error
+    for low, high in ((0.05, 0.5), (0.5, 0.85), (0.85, 0.95)):
+        here = (p > low) & (p < high)
+        error = np.sqrt(np.mean(p[here] * (1.0 - p[here])) / here.sum())
+        assert abs(np.mean(r[here]) - np.mean(p[here])) < 3.5 * error
+    sharp = np.where(p > 0.5, 0.99, 0.01)  # negative control: certainty about the same edges is refuted
+    error = np.sqrt(0.01 / doubtful.sum())
+    assert abs(np.mean(r[doubtful] == (p[doubtful] > 0.5)) - np.mean(np.maximum(sharp, 1 - sharp))) > 3.5 * error
+    assert np.mean(held) == pytest.approx(0.8, abs=0.1)
+
+
+def test_the_experiment_sums_its_rows_up():
+    from tempose.experiments import wrong_edges
+
+    cell = {"setting": "poses", **wrong_edges.SETTINGS["poses"], "nodes": 12, "share": 0.0, "seed": 3}
+    rows = [{**cell, **row} for row in wrong_edges.run(cell)]
+    first, *bins = wrong_edges.table(rows)
+    assert first["n"] == 1
+    assert first["sigma_rot_ratio"] == pytest.approx(1.0, abs=0.25)
+    assert sum(line["edges"] for line in bins) == simulate(12, completeness=0.5, seed=3).graph.n_edges
+    assert bins[-1]["right"] == 1.0

@@ -110,16 +110,21 @@ class Corrupted:
     is_wrong: NDArray[np.bool_]
 
 
-def corrupt(graph: PoseGraph, share: float, *, seed: int = 0) -> Corrupted:
-    """Make a share of the measurements wrong, as in the paper's appendix.
+def corrupt(graph: PoseGraph, share: float, *, seed: int = 0, kind: str = "paper") -> Corrupted:
+    """Make a share of the measurements wrong.
 
-    Each wrong ``j_from_i`` becomes ``wrong ∘ j_from_i``: ``wrong`` turns by an angle uniform in :data:`OUTLIER_DEG` about an
-    axis of uniform direction, and shifts by a vector whose three components are uniform in :data:`OUTLIER_SHIFT`. The
-    stated precisions stay: nobody is told which edges are wrong. With one seed, the wrong edges of a smaller share are
+    ``paper``, as in its appendix: each wrong ``j_from_i`` becomes ``wrong ∘ j_from_i``, where ``wrong`` turns by an angle
+    uniform in :data:`OUTLIER_DEG` about an axis of uniform direction, and shifts by a vector whose three components are
+    uniform in :data:`OUTLIER_SHIFT`. ``uniform``: it becomes any rotation, and a normal translation as long as the
+    measured ones are.
+
+    The stated precisions stay: nobody is told which edges are wrong. With one seed, the wrong edges of a smaller share are
     among those of a larger one.
     """
     if not 0.0 <= share <= 1.0:
         raise OptionError(f"the share of wrong edges must be in [0, 1], not {share}")
+    if kind not in ("paper", "uniform"):
+        raise OptionError(f"unknown kind of wrong edges {kind!r}: choose paper or uniform")
     rng, m = streams.generator(seed, "corrupt"), graph.n_edges
     axis = rng.standard_normal((m, 3))
     angle = np.radians(rng.uniform(*OUTLIER_DEG, (m, 1)))
@@ -128,6 +133,12 @@ def corrupt(graph: PoseGraph, share: float, *, seed: int = 0) -> Corrupted:
     is_wrong = np.zeros(m, dtype=bool)
     is_wrong[rng.permutation(m)[: round(share * m)]] = True
     wxyz, t = se3.compose((turn, shift), (graph.j_from_i_wxyz, graph.j_from_i_t))
+    if kind == "uniform":
+        size = (
+            np.sqrt(np.mean(graph.j_from_i_t[graph.has_translation] ** 2)) if np.any(graph.has_translation) else np.nan
+        )
+        wxyz, t = quat.random_uniform(rng, m), size * rng.standard_normal((m, 3))
+        t[~graph.has_translation] = np.nan
     wxyz = np.where(is_wrong[:, None], quat.canonical(wxyz), graph.j_from_i_wxyz)
     t = np.where(is_wrong[:, None], t, graph.j_from_i_t)
     return Corrupted(replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), is_wrong)

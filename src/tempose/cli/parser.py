@@ -128,6 +128,10 @@ def _simulate(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument(
         "--sigma-trans", type=float, default=0.05, metavar="LENGTH", help="translation noise per axis (default 0.05)"
     )
+    parser.add_argument(
+        "--wrong-edges", type=float, default=0.0, metavar="SHARE",
+        help="share of measurements that are replaced by any rotation and translation (default 0)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graph (default 0)")
     parser.add_argument(
         "-o",

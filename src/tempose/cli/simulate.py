@@ -12,7 +12,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write a synthetic graph and its truth."""
     from tempose.io import write_graph, write_poses
     from tempose.optimum.starts import most_certain_tree, tree_poses
-    from tempose.simulation import simulate
+    from tempose.simulation import corrupt, simulate
 
     made = simulate(
         arguments.nodes,
@@ -22,9 +22,12 @@ def run(arguments: argparse.Namespace) -> int:
         sigma_trans=arguments.sigma_trans,
         seed=arguments.seed,
     )
+    graph = made.graph
+    if arguments.wrong_edges:
+        graph = corrupt(graph, arguments.wrong_edges, seed=arguments.seed, kind="uniform").graph
     path = Path(arguments.output)
     truth = path.with_name(f"{path.stem}.truth{path.suffix}")
-    write_graph(path, made.graph, tree_poses(made.graph, most_certain_tree(made.graph)))
+    write_graph(path, graph, tree_poses(graph, most_certain_tree(graph)))
     write_poses(truth, made.truth)
     console.say(arguments, f"{path}: {made.graph.n_nodes} nodes, {made.graph.n_edges} edges; the truth is in {truth}")
     console.emit(

@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose.bingham import log_normalizer_gradient
 from tempose.errors import OptionError
 from tempose.graph import PoseGraph
 from tempose.likelihood import RobustLikelihood, outlier_spread
@@ -287,7 +288,7 @@ class _Residuals:
         if options.noise == "auto":
             sigma_rot, sigma_trans = self.stated.median_sigmas
             rotation_scale = max(
-                _scale(self.rotation, gamma, weight, np.full(len(gamma), 3.0), self.used_rotation),
+                _scale(self.rotation, gamma, weight, np.full(len(gamma), self._numbers(p)), self.used_rotation),
                 _LEAST_SIGMA / sigma_rot,
             )
             freedom = likelihood.freedom - 3.0
@@ -301,6 +302,11 @@ class _Residuals:
         if options.inlier_probability is None and np.any(free):
             pi = float((gamma[free].sum() + 1.0) / (free.sum() + 2.0))
         return replace(p, rotation_scale=rotation_scale, translation_scale=translation_scale, inlier_probability=pi)
+
+    def _numbers(self, p: Parameters) -> float:
+        """Mean of twice the rotation energy of an inlier: 3, and somewhat more where noise is wide (the sphere is curved)."""
+        lam = np.full(3, float(np.median(self.stated.mean_concentration)) / p.rotation_scale**2)
+        return float(-2.0 * lam @ log_normalizer_gradient(lam))
 
     def log_likelihood(self, p: Parameters, own: Array) -> float:
         """Of all measurements, at residuals freed of what the poses have taken."""
