@@ -127,8 +127,8 @@ def _plain_ticks(ax: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = ax.get_xlim()
-    narrow = high < 50.0 * low
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+    decade = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0) if high < 6.0 * low else (1.0, 2.0, 5.0) if high < 50.0 * low else (1.0,)
+    ax.xaxis.set_major_locator(LogLocator(subs=decade))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
