@@ -114,7 +114,8 @@ def dots(ax: Any, rows: Sequence[Row], values: dict[str, str], *, names: bool) -
     for value, marker in values.items():
         for place, row in enumerate(rows):
             if row.get(value):
-                colour = figures.style(row["method"])["color"] if row["method"] in METHODS else "#000000"
+                name = row["method"].partition("+")[0]
+                colour = figures.style(name)["color"] if name in METHODS else "#000000"
                 ax.plot(row[value], place, marker, color=colour, markersize=5, clip_on=False)
     ax.set_yticks(range(len(rows)), [row["method"] for row in rows] if names else [""] * len(rows), fontsize=8)
     ax.set_ylim(len(rows) - 0.5, -0.5)
