@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tempose.experiments import figures, real
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
 from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, epfl_rotations
 from tempose.poses import Poses
@@ -76,4 +76,10 @@ def draw(result: Result, home: Path) -> list[Path]:
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, seeds=False)
+def text(result: Result) -> str:
+    """Mean rotation errors after L2 alignment, by method and scene."""
+    title = "mean rotation error °, L2 alignment"
+    return as_text(result.table, "method", "data", "mean_rotation_deg_l2", title)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, seeds=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tempose.baselines import NotApplicable
 from tempose.experiments import figures, real
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
 from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, onedsfm
 from tempose.poses import Poses
@@ -72,4 +72,15 @@ def draw(result: Result, home: Path) -> list[Path]:
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, seeds=False, timed=True)
+def text(result: Result) -> str:
+    """Mean and median error after L1 alignment, and times, by method."""
+    shown = {"mean_rotation_deg": "mean °", "median_rotation_deg": "median °", "cpu_seconds": "cpu s", "seconds": "s"}
+    lines = [
+        {"method": row["method"], "column": column, "value": row[name]}
+        for row in result.table
+        for name, column in shown.items()
+    ]
+    return as_text(lines, "method", "column", "value", "rotation errors, L1 alignment")
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, seeds=False, timed=True)

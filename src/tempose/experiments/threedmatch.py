@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tempose.experiments import figures, real
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
 from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph, read_poses
 from tempose.poses import Poses
@@ -71,4 +71,12 @@ def draw(result: Result, home: Path) -> list[Path]:
     return figures.save(figure, home)
 
 
-EXPERIMENT = Experiment(cells, run, table, draw, seeds=False)
+def text(result: Result) -> str:
+    """Mean rotation and translation errors after L1 alignment, by method and scene."""
+    return "\n\n".join(
+        as_text(result.table, "method", "data", value, f"mean {what}, L1 alignment")
+        for value, what in (("mean_rotation_deg", "rotation error °"), ("mean_translation", "translation error m"))
+    )
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, seeds=False)
