@@ -80,6 +80,9 @@ class SolveOptions:
         Edges per stochastic gradient; 0 for all.
     gauge
         ``anchor``, ``centroid``, ``free`` or ``node:ID``: what absolute uncertainties refer to.
+    starts
+        Places to start the optimiser from, ``start`` and random ones: with more than one, other minima of U are looked
+        for, their odds are given, and the samplers ``auto`` and ``jumping`` go to and fro between them.
     seed
         Same seed, same draws.
     """
@@ -111,6 +114,7 @@ class SolveOptions:
     mass: str = "diagonal"
     batch: int = 0
     gauge: str = "anchor"
+    starts: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -136,6 +140,7 @@ class SolveOptions:
         )
         require(self.draws >= 0, f"the number of draws cannot be negative ({self.draws})")
         require(self.chains >= 1, f"at least one chain is needed, not {self.chains}")
+        require(self.starts >= 1, f"at least one start is needed, not {self.starts}")
         require(self.optimise_steps >= 0, "optimise_steps cannot be negative")
         require(self.thin is None or self.thin >= 1, "thin must be at least 1 step")
         require(self.warmup is None or self.warmup >= 0, "warmup cannot be negative")

@@ -144,6 +144,61 @@ def corrupt(graph: PoseGraph, share: float, *, seed: int = 0, kind: str = "paper
     return Corrupted(replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), is_wrong)
 
 
+def ambiguous_loop(
+    nodes: int = 8, sigma_rot_deg: float = 15.0, closure_deg: float = 170.0, sigma_trans: float = 0.1
+) -> PoseGraph:
+    """A straight path whose last node, by one loop closure, faces another way than odometry says.
+
+    Odometry goes straight ahead in unit steps; the closure measures the rotation from the last node to the first,
+    ``closure_deg`` about the vertical axis, and no translation. All rotations have the same σ. There are two
+    explanations, two minima of U: each of the n measurements errs by ``closure_deg/n``, or by ``(360° − closure_deg)/n`` the
+    other way. Their odds are known: :func:`ambiguous_loop_odds`.
+    """
+    if nodes < 3:
+        raise OptionError(f"an ambiguous loop needs at least 3 nodes, not {nodes}")
+    if not 0.0 < closure_deg <= 180.0:
+        raise OptionError(f"the closure must contradict odometry by an angle between 0 and 180°, not {closure_deg}")
+    start = np.arange(nodes)
+    wxyz, t = np.tile(quat.IDENTITY, (nodes, 1)), np.tile([-1.0, 0.0, 0.0], (nodes, 1))
+    wxyz[-1], t[-1] = quat.exp([0.0, 0.0, np.radians(closure_deg)]), np.nan
+    concentration = float(concentration_from_sigma(np.radians(sigma_rot_deg)))
+    return PoseGraph(
+        tuple(range(nodes)), start, (start + 1) % nodes, wxyz, t, np.full(nodes, concentration),
+        np.full(nodes, sigma_trans**-2.0),
+    )  # fmt: skip
+
+
+def ambiguous_loop_odds(nodes: int = 8, sigma_rot_deg: float = 15.0, closure_deg: float = 170.0) -> float:
+    r"""Exact posterior probability of the shorter way round an :func:`ambiguous_loop`.
+
+    Translations chain the nodes up and say nothing about rotations, so the residuals :math:`r_k \in S^3`, each with
+    :math:`w \ge 0`, are independent with density :math:`f(r) \propto e^{-\lambda(1 - w^2)}`, given that their product is +c (the
+    shorter way) or −c (the longer), c the quaternion of the closure. f is a function of the angle alone, so the density of the
+    product is the series of characters of SU(2), with :math:`w = \cos\psi`,
+
+    .. math::  f^{*n}(\psi) = \sum_{m \ge 1} m \hat f_m^n \frac{\sin m\psi}{\sin\psi}, \qquad
+               \hat f_m = \frac{1}{m} \int_0^{\pi/2} f(\psi) \sin(m\psi) \sin\psi \, d\psi .
+
+    Its terms cancel; where nothing would be left of them, for small σ, it is refused.
+    """
+    concentration = float(concentration_from_sigma(np.radians(sigma_rot_deg)))
+    node, weight = np.polynomial.legendre.leggauss(600)
+    psi = 0.25 * np.pi * (node + 1.0)
+    density = weight * np.exp(-concentration * np.sin(psi) ** 2) * np.sin(psi)
+    m = np.arange(1, 400)
+    transform = np.sin(np.outer(m, psi)) @ density / m
+    transform /= transform[0]
+
+    def at(angle: float) -> float:
+        terms = m * transform**nodes * np.sin(m * angle) / np.sin(angle)
+        if not np.sum(terms) > 1e-12 * np.sum(np.abs(terms)):
+            raise OptionError("these odds are beyond double precision: the noise is too small for such a contradiction")
+        return float(np.sum(terms))
+
+    shorter, longer = at(0.5 * np.radians(closure_deg)), at(np.pi - 0.5 * np.radians(closure_deg))
+    return shorter / (shorter + longer)
+
+
 _Shape = tuple[Array, Array, NDArray[np.int64]]
 
 

@@ -21,8 +21,9 @@ from tempose.errors import DrawsError, OptionError
 from tempose.files import write_atomically
 from tempose.gauge import FRAME, ORDER, Gauge, find_id
 from tempose.graph import PoseGraph
-from tempose.inference.diagnostics import Diagnostics, diagnose, diagnostics_lines
+from tempose.inference.diagnostics import RHAT_BAD, Diagnostics, diagnose, diagnostics_lines
 from tempose.inference.draws import Draws, read_draws
+from tempose.inference.modes import PROBES, Modes, find_modes
 from tempose.inference.predictive import EdgeChecks, check_edges
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.likelihood import RobustLikelihood
@@ -130,13 +131,51 @@ class Solution:
             return None
 
     @cached_property
+    def modes(self) -> Modes | None:
+        """Separate modes that the draws lie in, with their probabilities; ``None`` without draws.
+
+        All draws are looked through after ``tempering`` and ``jumping``. After other samplers some are followed down to a
+        minimum of U, and after ``collapsed``, which does not leave a mode, only if the chains disagree.
+        """
+        draws, found = self.draws, self.diagnostics
+        if draws is None or found is None or draws.n_draws < 2 or not np.isfinite(draws.mean_potential):
+            return None
+        probes = PROBES if draws.sampler in ("tempering", "jumping") else 2 * draws.n_chains
+        if draws.sampler == "collapsed" and not found.worst_rhat.value > RHAT_BAD:
+            probes = 0
+        return find_modes(Curvature(self.posterior), draws, self.estimate, probes=probes)
+
+    @cached_property
+    def _own_draws(self) -> Draws | None:
+        """The draws around the estimate: of its mode only, if there are several."""
+        if self.draws is None or self.modes is None or len(self.modes) == 1:
+            return self.draws
+        return self.modes.draws(self.draws, self.modes.home)
+
+    @cached_property
+    def _own_diagnostics(self) -> Diagnostics | None:
+        """Of the draws around the estimate."""
+        own = self._own_draws
+        return self.diagnostics if own is self.draws or own is None else diagnose(own, self.estimate, self.gauge)
+
+    @cached_property
     def nodes(self) -> NodeSummary | None:
-        """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation."""
-        if self.draws is not None and self.draws.n_draws >= 2:
-            return summarise(self.draws, self.estimate, self.gauge)
+        """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation.
+
+        If the draws lie in several modes (:attr:`modes`), from those in the mode of the estimate.
+        """
+        if self._own_draws is not None and self._own_draws.n_draws >= 2:
+            return summarise(self._own_draws, self.estimate, self.gauge)
         if self.laplace is not None:
             return node_summary(self.estimate, self.laplace.marginals(self.gauge), self.gauge, "laplace")
         return None
+
+    def mode_nodes(self, k: int) -> NodeSummary | None:
+        """Mean and covariance of every node in mode ``k`` of :attr:`modes`; ``None`` if it has fewer than two draws."""
+        if self.draws is None or self.modes is None or not 0 <= k < len(self.modes):
+            raise OptionError(f"there is no mode {k}: there are {0 if self.modes is None else len(self.modes)}")
+        own = self.modes.draws(self.draws, k)
+        return summarise(own, self.modes[k].poses, self.gauge) if own.n_draws >= 2 else None
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
@@ -145,9 +184,12 @@ class Solution:
         return np.asarray(self.nodes.covariance[find_id(self.estimate, node)])
 
     def relative_covariance(self, a: NodeId, b: NodeId) -> RelativeSummary:
-        """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge."""
-        if self.draws is not None and self.draws.n_draws >= 2:
-            return relative_summary(self.draws, self.estimate, a, b)
+        """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge.
+
+        If the draws lie in several modes (:attr:`modes`), of those in the mode of the estimate.
+        """
+        if self._own_draws is not None and self._own_draws.n_draws >= 2:
+            return relative_summary(self._own_draws, self.estimate, a, b)
         if self.laplace is None:
             raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
         mean, covariance = self.laplace.relative(a, b)
@@ -232,6 +274,7 @@ class Solution:
                 "median_sigma_rot_deg": _plain(_median(nodes.sigma_rot_deg) if nodes is not None else math.nan),
                 "median_sigma_pos": _plain(_median(nodes.sigma_pos) if nodes is not None else math.nan),
             },
+            "modes": None if self.modes is None else self.modes.facts(),
             "diagnostics": None if self.diagnostics is None else self.diagnostics.facts(),
             "predictive": self.edge_checks.facts(),
             "robust": None if self.verdicts is None else self.verdicts.facts(),
@@ -268,16 +311,30 @@ class Solution:
                 f"sampler {self.draws.sampler} ({self.draws.reason}): acceptance {self.draws.acceptance:.2f}, "
                 f"{self.draws.gradients_per_draw:.3g} gradients a draw"
             )
-        if nodes is not None:
+        if self.modes is not None and len(self.modes) > 1:
+            lines += self._mode_lines(self.modes)
+        elif nodes is not None:
             lines.append(
-                f"median 1σ per axis: {_median(nodes.sigma_rot_deg):.3g}° and {_median(nodes.sigma_pos):.3g} "
-                f"length units ({nodes.gauge}; from {'the draws' if nodes.source == 'draws' else 'the Gaussian approximation'})"
+                f"median 1σ per axis: {_sigmas(nodes)} "
+                f"({nodes.gauge}; from {'the draws' if nodes.source == 'draws' else 'the Gaussian approximation'})"
             )
         if self.diagnostics is not None:
             verdict, *advice = diagnostics_lines(self.diagnostics)
             lines += [f"the draws are {verdict}" if self.diagnostics.level != "cannot tell" else verdict, *advice]
         lines += [self.edge_checks.sentence()] if self.verdicts is None else self.verdicts.sentences()
         return "\n".join(lines)
+
+    def _mode_lines(self, modes: Modes) -> list[str]:
+        """Each mode for itself: nothing is averaged across them."""
+        lines = [modes.sentence(), *modes.advice]
+        for k, mode in enumerate(modes.modes[:5]):
+            nodes = self.nodes if k == modes.home else self.mode_nodes(k)
+            words = "" if nodes is None else f", median 1σ per axis {_sigmas(nodes)}"
+            which = ", the estimate's" if k == modes.home else f" (poses.mode-{k + 1}.csv)"
+            lines.append(f"mode {k + 1}{which}: U = {mode.potential:.6g}{words}")
+        if nodes is not None:
+            lines.append(f"σ are {nodes.gauge}; from the draws in each mode")
+        return lines
 
     # ------------------------------------------------------------------ files
 
@@ -294,6 +351,7 @@ class Solution:
             write_poses(home / "poses.g2o", self.estimate)
             write_poses(home / "poses.tum", self.estimate)
         write_atomically(home / "poses.csv", _table(*self._pose_columns()).encode())
+        self._save_modes(home)
         write_atomically(home / "edges.csv", _table(*self._edge_columns()).encode())
         write_graph(home / "graph.csv", self.graph)
         np.save(home / "trace.npy", self.trace)
@@ -306,9 +364,22 @@ class Solution:
         return home
 
     def _pose_columns(self) -> tuple[list[str], list[list[Any]]]:
+        return self._columns_of(self.estimate, self.nodes, self._own_diagnostics)
+
+    def _save_modes(self, home: Path) -> None:
+        """The poses of the other modes, each with its own σ; what an earlier run left of them goes away."""
+        for old in home.glob("poses.mode-*.csv"):
+            old.unlink()
+        for k, mode in enumerate(self.modes.modes if self.modes is not None else ()):
+            if k != self.modes.home:  # type: ignore[union-attr]
+                table = _table(*self._columns_of(mode.poses, self.mode_nodes(k), None))
+                write_atomically(home / f"poses.mode-{k + 1}.csv", table.encode())
+
+    def _columns_of(
+        self, poses: Poses, nodes: NodeSummary | None, found: Diagnostics | None
+    ) -> tuple[list[str], list[list[Any]]]:
         header = ["id", "x", "y", "z", "qw", "qx", "qy", "qz", "component"]
-        columns: list[Any] = [self.estimate.ids, *self.estimate.position.T, *self.estimate.wxyz.T, self.graph.component]
-        nodes = self.nodes
+        columns: list[Any] = [poses.ids, *poses.position.T, *poses.wxyz.T, self.graph.component]
         if nodes is not None:
             header += ["sigma_rot_deg", "sigma_pos", "entropy"]
             header += [f"sigma_{a}" for a in ("rx_deg", "ry_deg", "rz_deg", "x", "y", "z")]
@@ -316,7 +387,6 @@ class Solution:
             deviation[:, :3] = np.degrees(deviation[:, :3])
             deviation[~nodes.determined, 3:] = np.nan
             columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation.T]
-            found = self.diagnostics
             if nodes.source == "draws" and found is not None:
                 sigmas = np.column_stack([nodes.sigma_rot_deg, nodes.sigma_pos, deviation])
                 errors = np.column_stack([found.sigma_rot_deg_mcse, found.sigma_pos_mcse, found.mcse_sd])
@@ -429,6 +499,10 @@ def _load_likelihood(home: Path) -> RobustLikelihood | None:
     with np.load(home / "likelihood.npz") as saved:
         arrays = {name: saved[name] for name in saved.files}
         return RobustLikelihood(**{**arrays, "tail": float(arrays["tail"])})
+
+
+def _sigmas(nodes: NodeSummary) -> str:
+    return f"{_median(nodes.sigma_rot_deg):.3g}° and {_median(nodes.sigma_pos):.3g} length units"
 
 
 def _median(x: Array) -> float:

@@ -26,6 +26,7 @@ from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Choice, Problem, choose
 from tempose.inference.draws import Draws, recorded_sampler
+from tempose.inference.modes import gaussian_odds, search
 from tempose.inference.optimise import Descent, Hook, optimise
 from tempose.inference.sampling import SamplingPlan, sample
 from tempose.inference.schemes import Scheme
@@ -109,6 +110,8 @@ def solve(
     estimate = _estimate(Posterior(graph, priors or Priors()), options, home, hook, report, stop, notices)
     posterior = estimate.curvature.posterior
     laplace = _laplace(estimate, options, notices)
+    if options.starts > 1:
+        notices.append(_said_of_starts(laplace, estimate.optimum.others, options.starts))
     draws = None
     if options.draws and not stop.is_set():
         draws = _sample(estimate, laplace, options, home, hook, report, stop, notices)
@@ -146,6 +149,7 @@ class _Optimum:
     status: str
     certificate: Certificate | None
     parameters: Parameters | None = None  # of the noise, if it was estimated or robust
+    others: tuple[Poses, ...] = ()  # minima found from other starts
 
     def posterior(self, stated: Posterior, options: SolveOptions) -> Posterior:
         """U with these parameters in place of the stated ones."""
@@ -224,6 +228,9 @@ def _estimate(
             optimum = _optimise_with_noise(stated, options, report, notices)
         else:
             optimum = _optimise(stated, curvature, options, hook, report, stop)
+        if options.starts > 1:
+            changed = Curvature(optimum.posterior(stated, options))
+            optimum = _look_elsewhere(changed, optimum, options, report, stop)
         if not stop.is_set():
             _write_checkpoint(home, stated, options, optimum)
     if optimum.parameters is not None:
@@ -289,10 +296,34 @@ def _optimise_with_noise(
         return optimum
     report(Progress("proving", 0, 1))
     if options.robust:
-        certificate = certify(kept_problem(posterior, fitted.poses), fitted.poses)
-        return replace(optimum, certificate=replace(certificate, explanation=f"{KEPT}: {certificate.explanation}"))
+        return replace(optimum, certificate=_certificate(posterior, fitted.poses))
     solved = solve_to_certificate(posterior, fitted.poses)
     return replace(optimum, poses=solved.minimum.poses, certificate=solved.certificate)
+
+
+def _certificate(posterior: Posterior, poses: Poses) -> Certificate:
+    """A proof about the posterior, or about the problem of the kept edges if it is robust."""
+    if posterior.likelihood is None:
+        return certify(posterior, poses)
+    certificate = certify(kept_problem(posterior, poses), poses)
+    return replace(certificate, explanation=f"{KEPT}: {certificate.explanation}")
+
+
+def _look_elsewhere(
+    curvature: Curvature, optimum: _Optimum, options: SolveOptions, report: ProgressHook, stop: threading.Event
+) -> _Optimum:
+    """Other minima of U, from random starts; the deepest of all becomes the estimate."""
+
+    def on_start(k: int) -> bool:
+        report(Progress("other starts", k, options.starts - 1))
+        return not stop.is_set()
+
+    rng = streams.generator(options.seed, "start", 1 << 32)
+    found = search(curvature, options.beta, optimum.poses, options.starts - 1, rng, on_start)
+    if found and found[0] is not optimum.poses:
+        certificate = _certificate(curvature.posterior, found[0]) if options.certify else None
+        optimum = replace(optimum, poses=found[0], status="converged", certificate=certificate)
+    return replace(optimum, others=tuple(found[1:]))
 
 
 def _descend(
@@ -338,6 +369,14 @@ def _laplace(estimate: _Estimate, options: SolveOptions, notices: list[str]) -> 
     return Laplace(estimate.curvature, estimate.poses, options.beta, estimate.tuning.laplace)
 
 
+def _said_of_starts(laplace: Laplace | None, others: tuple[Poses, ...], starts: int) -> str:
+    if laplace is None or not others:
+        return f"{starts} starts led to no other minimum of U worth mentioning"
+    odds = gaussian_odds([laplace, *(Laplace(laplace.curvature, one, laplace.beta) for one in others)])
+    shares = " / ".join(f"{share:.1%}" for share in odds[:5]) + (" / …" if len(odds) > 5 else "")
+    return f"{starts} starts led to {len(odds)} modes; by their Gaussian approximations {shares}, the estimate's first"
+
+
 def _sample(
     estimate: _Estimate, laplace: Laplace | None, options: SolveOptions, home: Path, hook: Hook | None,
     report: ProgressHook, stop: threading.Event, notices: list[str],
@@ -376,7 +415,7 @@ def _choose(
     dynamics = Dynamics(options.splitting, step, friction, options.beta, options.coordinates, options.batch)
     problem = Problem(
         estimate.curvature.posterior, estimate.poses, laplace, tuning, dynamics, options.thin, options.warmup,
-        spread=options.preset != "paper", seed=options.seed,
+        spread=options.preset != "paper", seed=options.seed, modes=estimate.optimum.others,
     )  # fmt: skip
     if options.sampler == "auto" and options.geodesic_options and recorded is None:
         return Choice(problem.geodesic(), f"it has the option {options.geodesic_options[0]}")
@@ -411,6 +450,8 @@ def _write_checkpoint(home: Path, posterior: Posterior, options: SolveOptions, o
     np.savez(
         buffer, fingerprint=_fingerprint(posterior, options), wxyz=optimum.poses.wxyz,
         position=optimum.poses.position, trace=optimum.trace, status=optimum.status,
+        others_wxyz=np.array([one.wxyz for one in optimum.others]).reshape(-1, *optimum.poses.wxyz.shape),
+        others_position=np.array([one.position for one in optimum.others]).reshape(-1, *optimum.poses.position.shape),
         certificate=json.dumps(certificate_facts(optimum.certificate)),
         parameters=json.dumps(None if optimum.parameters is None else asdict(optimum.parameters)),
     )  # fmt: skip
@@ -429,9 +470,11 @@ def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) ->
             poses = Poses(posterior.graph.node_ids, saved["wxyz"], saved["position"])
             certificate = certificate_from_facts(json.loads(str(saved["certificate"])))
             parameters = json.loads(str(saved["parameters"]))
+            others = zip(saved["others_wxyz"], saved["others_position"], strict=True)
             return _Optimum(
                 poses, saved["trace"], str(saved["status"]), certificate,
                 None if parameters is None else Parameters(**parameters),
+                tuple(Poses(poses.ids, *one) for one in others),
             )  # fmt: skip
     except (OSError, ValueError, KeyError):
         return None

@@ -195,6 +195,9 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         "--start", help="where to start: chordal (default), spectral, tree, best-tree, given, identity, random (paper)"
     )
     group.add_argument(
+        "--starts", type=int, metavar="N", help="look for other modes from N - 1 random starts (default 1: do not)"
+    )
+    group.add_argument(
         "--optimiser", choices=["newton", "tg-mcmc", "both"],
         help="newton (default): second order; tg-mcmc (paper): its sampler at beta -> infinity; both: one after the other",
     )  # fmt: skip
@@ -214,8 +217,9 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         "--beta", type=float, help="inverse temperature of the draws (default 1, the posterior; paper: 1000)"
     )
     group.add_argument(
-        "--sampler", choices=["auto", "collapsed", "geodesic-mh", "geodesic"],
-        help="auto (default): the fastest exact one for the problem; geodesic (paper): the splitting schemes without a test",
+        "--sampler", choices=["auto", "collapsed", "geodesic-mh", "tempering", "jumping", "geodesic"],
+        help="auto (default): the fastest exact one for the problem; tempering, jumping: go between separate modes; "
+        "geodesic (paper): the splitting schemes without a test",
     )  # fmt: skip
     group.add_argument("--scheme", help="order of the steps: baoab (default), boa (paper), aboba, ...")
     group.add_argument(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OPTIONS = (
     "robust", "noise", "inlier_probability", "tail", "trust_odometry",
     "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme",
-    "scheme_noise", "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "seed",
+    "scheme_noise", "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "starts", "seed",
 )  # fmt: skip
 
 

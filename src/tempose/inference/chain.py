@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Dynamics:
             raise OptionError(f"a minibatch of {self.batch} edges makes no sense; use 0 for all edges")
         self.operations  # noqa: B018  (validates step, friction and beta)
 
-    @property
+    @cached_property
     def operations(self) -> Array:
         """The scheme compiled for the kernels."""
         return self.scheme.operations(self.step, self.friction, self.beta)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tempose.errors import OptionError
-from tempose.inference import collapsed, geodesic
+from tempose.inference import collapsed, geodesic, jumping, tempering
 from tempose.inference.chain import Dynamics
+from tempose.inference.geodesic import MetropolisSampler
 from tempose.inference.sampler import Sampler
 from tempose.inference.tuning import Tuning
 from tempose.optimum.covariance import Laplace
@@ -42,6 +43,8 @@ class Problem:
         Start the unadjusted geodesic chains at draws of the Gaussian approximation instead of at the centre.
     seed
         Of the pilot chains.
+    modes
+        Other strict minima of U, found from several starts: for jumps between them and the centre.
     """
 
     posterior: Posterior
@@ -53,6 +56,7 @@ class Problem:
     warmup: int | None = None
     spread: bool = True
     seed: int = 0
+    modes: tuple[Poses, ...] = ()
 
     def geodesic(self) -> Sampler:
         """The unadjusted schemes."""
@@ -65,15 +69,17 @@ class Problem:
 
     def geodesic_mh(self, settings: dict[str, Any] | None = None) -> Sampler:
         """The adjusted scheme: tuned by a pilot chain, or with settings found earlier."""
-        step = self.tuning.step if settings is None else settings["step"]
-        thin, warmup = self._trajectories(geodesic.WARMUP)
-        sampler = geodesic.MetropolisSampler(
-            self.posterior, self.center, self.laplace, self.tuning.inverse_mass, replace(self.dynamics, step=step),
-            thin, warmup, steps=1 if settings is None else settings["steps"],
-        )  # fmt: skip
         if settings is not None:
-            return sampler
+            return self._metropolis(settings["step"], settings["steps"])
+        sampler = self._metropolis(self.tuning.step, 1)
         return geodesic.tune_metropolis(sampler, self.tuning.slowest, self.seed).sampler
+
+    def _metropolis(self, step: float, steps: int) -> MetropolisSampler:
+        thin, warmup = self._trajectories(geodesic.WARMUP)
+        return MetropolisSampler(
+            self.posterior, self.center, self.laplace, self.tuning.inverse_mass, replace(self.dynamics, step=step),
+            thin, warmup, steps=steps,
+        )  # fmt: skip
 
     def collapsed(self, settings: dict[str, Any] | None = None) -> tuple[Sampler, float]:
         """The collapsed sampler and the acceptance of its pilot chain (1 if the settings were found earlier)."""
@@ -88,6 +94,28 @@ class Problem:
             return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup), 1.0
         tuned = collapsed.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
         return tuned.sampler, tuned.acceptance
+
+    def tempering(self, settings: dict[str, Any] | None = None) -> Sampler:
+        """Parallel tempering: its ladder found by pilot sweeps, or with settings found earlier."""
+        if settings is not None:
+            return tempering.recorded_tempering(self._metropolis(1.0, 1), settings)
+        tempering.first_guess(self.posterior, self.dynamics.beta)  # refuses what would take too long
+        warmup = None if self.warmup is None else -(-self.warmup // (self.thin or 1))
+        tuned = self.geodesic_mh()
+        assert isinstance(tuned, MetropolisSampler)
+        return tempering.tune_tempering(tuned, self.tuning.slowest, self.seed, thin=self.thin, warmup=warmup)
+
+    def jumping(self, settings: dict[str, Any] | None = None) -> Sampler:
+        """The collapsed sampler at several modes, and jumps between them."""
+        if self.laplace is None or not self.modes:
+            raise OptionError(
+                "the sampler jumping needs at least two strict minima of U, and there is one; look from more starts "
+                "(--starts 50), or use the sampler tempering, which needs none"
+            )
+        laplaces = [self.laplace, *(Laplace(self.laplace.curvature, one, self.laplace.beta) for one in self.modes)]
+        thin, warmup = self._trajectories(collapsed.WARMUP)
+        kicks = None if settings is None else settings["kicks"]
+        return jumping.tune_jumping(laplaces, self.seed, kicks=kicks, thin=thin, warmup=warmup)
 
     def _trajectories(self, default: int) -> tuple[int, int]:
         thin = self.thin or 1
@@ -113,15 +141,15 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
     """
     if recorded is not None:
         name, reason = recorded["sampler"], recorded["reason"]
-        if name == "collapsed":
-            return Choice(problem.collapsed(recorded)[0], reason)
-        return Choice(problem.geodesic() if name == "geodesic" else problem.geodesic_mh(recorded), reason)
-    if name == "geodesic":
-        return Choice(problem.geodesic(), "asked for")
-    if name == "geodesic-mh":
-        return Choice(problem.geodesic_mh(), "asked for")
-    if name == "collapsed":
-        return Choice(problem.collapsed()[0], "asked for")
+        return Choice(_make(name, problem, recorded), reason)
+    if name != "auto":
+        return Choice(_make(name, problem, None), "asked for")
+    if problem.modes:
+        many = f"several starts led to {len(problem.modes) + 1} modes"
+        try:
+            return Choice(problem.jumping(), many)
+        except OptionError:
+            return Choice(problem.tempering(), f"{many}, and positions cannot be integrated out")
     if problem.laplace is not None and (sigma := collapsed.widest_edge(problem.laplace)) > WIDE:
         return Choice(
             problem.geodesic_mh(),
@@ -138,3 +166,14 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
             "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
         )
     return Choice(sampler, f"positions can be integrated out, and {acceptance:.0%} of a pilot run was accepted")
+
+
+def _make(name: str, problem: Problem, recorded: dict[str, Any] | None) -> Sampler:
+    """The sampler of a name, tuned, or with the settings of an earlier run."""
+    if name == "collapsed":
+        return problem.collapsed(recorded)[0]
+    if name == "geodesic":
+        return problem.geodesic()
+    return {"geodesic-mh": problem.geodesic_mh, "tempering": problem.tempering, "jumping": problem.jumping}[name](
+        recorded
+    )

@@ -507,7 +507,7 @@ def _advice(d: Diagnostics, worst_rhat: float, least_ess: float) -> tuple[str, .
     if worst_rhat > RHAT_BAD:
         lines.append(
             "the chains have not met: allow a longer warm-up (--warmup); if they still differ they sit in separate modes, "
-            "and averages across them mean nothing"
+            "which --sampler tempering (small graphs) or --starts 20 can weigh"
         )
     if least_ess < ESS_GOOD:
         factor = 1.2 * ESS_GOOD / max(least_ess, 1.0)

@@ -18,6 +18,8 @@ SAMPLERS = {
     "auto": "the fastest exact one: collapsed if it is valid and accepted, else geodesic-mh",
     "collapsed": "splitting HMC on the rotations with the positions integrated out; exact",
     "geodesic-mh": "geodesic splitting with a Metropolis test; exact, for any posterior",
+    "tempering": "replicas at falling beta exchange places; exact, finds and weighs separate modes of small graphs",
+    "jumping": "the sampler collapsed at every mode found from --starts, and jumps between them; exact",
     "geodesic": "the geodesic splitting schemes without a test (boa, aboba, baoab, …), as in the paper",
 }
 

@@ -181,7 +181,23 @@ def advance(  # type: ignore[no-untyped-def]
     return fresh
 
 
-# The same loop, interpreted, over the parallel kernels: for large graphs, where one pass dwarfs a Python call.
+@njit(cache=True, nogil=True)
+def advance_replicas(blocks, prior, ops, steps, state, velocity, inverse_mass, g, work, energies):  # type: ignore[no-untyped-def]
+    """Run ``steps[k]`` steps of the noise-free ``ops[k]`` from ``state[k]``, for each replica k, in position coordinates.
+
+    ``energies`` (k,) receives U at the last gradient of each; ``g`` (n, 8) is scratch.
+    """
+    key, batch = np.zeros(2, np.uint64), np.empty((0, 2), np.int64)
+    for k in range(state.shape[0]):
+        trace = np.empty(steps[k])
+        advance(
+            blocks, NO_TABLE, prior, ops[k], 0, steps[k], state[k], velocity[k], g, False, inverse_mass, key, False, work,
+            batch, trace,
+        )  # fmt: skip
+        energies[k] = trace[-1]
+
+
+# The loop of `advance`, interpreted, over the parallel kernels: for large graphs, where one pass dwarfs a Python call.
 advance_parallel = types.FunctionType(
     advance.py_func.__code__,
     {**globals(), "gradient": potential.gradient_parallel, "node_pass": node_pass_parallel},

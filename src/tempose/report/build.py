@@ -28,7 +28,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         subtitle=f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component{'s' * (graph.n_components > 1)}",
         headline=_headline(solution, truth, length_unit),
         settings=_settings(solution),
-        notices=[*solution.notices, *(solution.diagnostics.advice if solution.diagnostics is not None else ())],
+        notices=[*solution.notices, *_advice(solution)],
         node_ids=[str(name) for name in graph.node_ids],
         positions=estimate.position,
         world_from_node_wxyz=estimate.wxyz,
@@ -36,7 +36,9 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg,
         sigma_pos=None if nodes is None else nodes.sigma_pos,
         position_covariance=None if nodes is None else nodes.covariance[:, 3:, 3:],
-        gauge="" if nodes is None else f"1σ per axis (root mean square over three axes), {nodes.gauge}",
+        gauge=""
+        if nodes is None
+        else f"1σ per axis (root mean square over three axes), {nodes.gauge}{_of_mode(solution)}",
         length_unit=length_unit,
         edges=np.stack([graph.edge_i, graph.edge_j], axis=1),
         edge_rotation_deg=np.degrees(r.angle),
@@ -69,6 +71,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     facts = [
         Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
         *_verdict(solution),
+        *_modes_verdict(solution),
         *_sampling_verdict(solution),
         *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
         Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
@@ -136,6 +139,27 @@ def _sampling_verdict(solution: Solution) -> list[Fact]:
     tone = {"good": "good", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
     note = found.verdict.removeprefix(f"{found.level}: ")
     return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
+
+
+def _modes_verdict(solution: Solution) -> list[Fact]:
+    modes = solution.modes
+    if modes is None or len(modes) == 1:
+        return []
+    lines = [
+        modes.sentence(),
+        f"poses and σ on this page are of mode {modes.home + 1}, the estimate's; ghosts are of all",
+    ]
+    return [Fact("modes", str(len(modes)), "; ".join(lines), "neutral" if modes.weighed else "warn")]
+
+
+def _of_mode(solution: Solution) -> str:
+    modes = solution.modes
+    return "" if modes is None or len(modes) == 1 else f"; of mode {modes.home + 1} of {len(modes)}"
+
+
+def _advice(solution: Solution) -> list[str]:
+    modes, found = solution.modes, solution.diagnostics
+    return [*(modes.advice if modes is not None else ()), *(found.advice if found is not None else ())]
 
 
 def _surprise_verdict(solution: Solution) -> list[Fact]:
