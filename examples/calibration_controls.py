@@ -22,7 +22,6 @@ SAMPLERS = {
     "geodesic-mh": {"sampler": "geodesic-mh"},
     "baoab": {"sampler": "geodesic"},
     "boa as printed": {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper", "beta": 1000.0, **_PAPER},
-    "boa, exact noise": {"sampler": "geodesic", "scheme": "boa", **_PAPER},
     "boa as printed, automatic step": {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper"},
     "auto at beta = 1.3": {"beta": 1.3},
 }
