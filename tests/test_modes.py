@@ -17,6 +17,7 @@ from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Problem, choose
+from tempose.inference.diagnostics import mcse_mean
 from tempose.inference.draws import Draws
 from tempose.inference.jumping import JumpingChain, JumpingSampler
 from tempose.inference.modes import Minima, Modes, find_modes, gaussian_odds, search
@@ -293,6 +294,44 @@ def test_what_cannot_be_tempered_or_jumped_says_why(loop: Two) -> None:
     big = tempose.simulate(400, shape="trajectory", sigma_rot_deg=0.01, sigma_trans=0.001, seed=0).graph
     with pytest.raises(OptionError, match=r"would need about \d+ inverse temperatures"):
         tempose.solve(big, sampler="tempering", draws=4, certify=False)
+
+
+def contradicting_closures(translations: bool) -> PoseGraph:
+    """A straight path and two loop closures, one the mirror image of the other: at most one of them is right."""
+    n, turn = 4, math.radians(60.0)
+    wxyz, t = np.tile(quat.IDENTITY, (n + 1, 1)), np.tile([-1.0, 0.0, 0.0], (n + 1, 1))
+    wxyz[n - 1 :] = quat.exp([[0.0, 0.0, turn], [0.0, 0.0, -turn]])
+    t[n - 1 :] = [-2.5, -1.0, 0.0], [-2.5, 1.0, 0.0]
+    i, j = [0, 1, 2, 3, 3], [1, 2, 3, 0, 0]
+    t = t if translations else np.full_like(t, np.nan)
+    return PoseGraph(
+        tuple(range(n)), i, j, wxyz, t, np.full(n + 1, 2.0 / math.radians(10.0) ** 2), np.full(n + 1, 40.0)
+    )
+
+
+ROBUST = {"robust": True, "inlier_probability": 0.9, "certify": False, "chains": 2, "seed": 2}
+
+
+def test_wrong_closures_are_weighed_by_tempering() -> None:
+    """With a robust likelihood either closure may be the wrong one; by mirror symmetry that is equally probable."""
+    solution = tempose.solve(contradicting_closures(False), draws=600, sampler="tempering", **ROBUST)
+    assert solution.draws is not None
+    left = []
+    for array in solution.draws.arrays:  # heading of the last node seen from the first
+        q = np.asarray(array[:, :, :4])
+        left.append(quat.log(quat.multiply(quat.conjugate(q[:, 0]), q[:, 3]))[:, 2] > 0.0)
+    sides = np.stack(left).astype(float)
+    error = float(mcse_mean(sides))
+    assert error < 0.06
+    assert abs(float(sides.mean()) - 0.5) < 4.0 * error
+
+
+@pytest.mark.parametrize(
+    ("sampler", "words"), [("jumping", "robust likelihood|two strict"), ("tempering", "comes back")]
+)
+def test_what_would_be_wrong_with_wrong_edges_is_refused(sampler: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        tempose.solve(contradicting_closures(True), draws=4, sampler=sampler, starts=8, **ROBUST)
 
 
 # ---------------------------------------------------------------------- minima

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -146,10 +147,12 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
         return Choice(_make(name, problem, None), "asked for")
     if problem.modes:
         many = f"several starts led to {len(problem.modes) + 1} modes"
-        try:
-            return Choice(problem.jumping(), many)
-        except OptionError:
-            return Choice(problem.tempering(), f"{many}, and positions cannot be integrated out")
+        for make, why in (
+            (problem.jumping, many),
+            (problem.tempering, f"{many}, and jumps between them are not possible"),
+        ):
+            with contextlib.suppress(OptionError):  # too large for tempering: the draws stay in one mode
+                return Choice(make(), why)
     if problem.laplace is not None and (sigma := collapsed.widest_edge(problem.laplace)) > WIDE:
         return Choice(
             problem.geodesic_mh(),

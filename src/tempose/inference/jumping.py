@@ -158,6 +158,11 @@ def tune_jumping(
         If positions cannot be integrated out, or the posterior at a mode is too far from Gaussian.
     """
     first = laplaces[0]
+    if first.curvature.posterior.likelihood is not None:
+        raise OptionError(
+            "the sampler jumping does not work with a robust likelihood, whose positions are no Gaussian; "
+            "use the sampler tempering"
+        )
     framed = [
         Laplace(first.curvature, in_frame_of(first.curvature, first.poses, one.poses), first.beta) for one in laplaces
     ]

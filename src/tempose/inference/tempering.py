@@ -210,8 +210,13 @@ def first_guess(posterior: Posterior, beta: float) -> tuple[int, float]:
     Raises
     ------
     OptionError
-        If they are too many.
+        If they are too many, or hot replicas would get lost.
     """
+    if posterior.likelihood is not None and np.any(posterior.graph.has_translation) and posterior.priors.is_flat:
+        raise OptionError(
+            "tempering does not work with a robust likelihood of translations: no edge holds a hot replica, and it never "
+            "comes back; use another sampler, and --starts to see the Gaussian odds of other modes"
+        )
     span = math.log(beta / hottest(posterior, beta))
     return _rungs(math.sqrt(6 * posterior.graph.n_nodes / (2.0 * math.pi)) * span), span
 
