@@ -230,8 +230,13 @@ def test_projected_gradient_and_tg_mcmc_agree_on_the_first_step_and_end_above_th
     assert all(row["excess"] > -1e-8 for rows in runs.values() for row in rows)
     potentials = [row["potential"] for row in runs["pgd"]]
     assert potentials == sorted(potentials, reverse=True)
-    # and the later iterations differ: a longer memory is another optimiser
-    assert runs["tg-mcmc (low friction)"][-1]["excess"] != runs["tg-mcmc"][-1]["excess"]
+    # later, TG-MCMC is ahead by what its remaining velocity explains; with little friction by much more
+    rows = [{**cell, "method": method, **row} for method, found in runs.items() for row in found]
+    found, predicted = pgd.lead(rows)
+    assert found == pytest.approx(predicted, abs=0.003)
+    slow = {"pgd": "pgd", "tg-mcmc (low friction)": "tg-mcmc"}
+    other = [{**row, "method": slow[row["method"]]} for row in rows if row["method"] in slow]
+    assert pgd.lead(other)[0] > predicted + 0.1
 
 
 def test_sampling_after_optimising_has_the_energy_of_the_posterior() -> None:

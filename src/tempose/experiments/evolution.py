@@ -76,10 +76,10 @@ def draw(result: Result, home: Path) -> list[Path]:
     data = cameras(cell["nodes"], cell["seed"])
     frames = {row["iteration"]: row for row in result.table}
     strip = [k for k in STRIP if k in frames]
-    figure = figures.blank(2.2 * len(strip), 2.3)
+    figure = figures.blank(2.2 * len(strip), 2.4)
     for k, iteration in enumerate(strip):
         _frame(figure.add_subplot(1, len(strip), k + 1, projection="3d"), result, data, frames[iteration])
-    written = figures.save(figure, home)
+    written = figures.save(figure, home, dpi=75)
 
     figure = figures.blank(3.6, 3.8)
     ax = figure.add_subplot(projection="3d")

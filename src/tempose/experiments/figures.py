@@ -13,7 +13,7 @@ Axes = Any  # matplotlib has no types here and may not be installed
 _LOOK = {
     "tree": "#8a8f98 s", "chordal": "#4e79a7 v", "govindu": "#76b7b2 ^", "torsello": "#59a14f <", "eig-se3": "#b07aa1 >",
     "eig-se3-irls": "#9c755f d", "r-godec": "#d4ac0d D", "ozyesil": "#ff9da7 p", "pgd": "#3b3f46 x", "irls": "#1f9ed1 P",
-    "tg-mcmc": "#f28e2b o", "tempose": "#d62728 *", "robust": "#6a3d9a h",
+    "tg-mcmc": "#f28e2b o", "tempose": "#d62728 *", "robust": "#6a3d9a s",
 }  # fmt: skip
 _MORE = ("#bcbd22 H", "#0b6e4f X", "#e377c2 1", "#17becf 2", "#7f3b08 3")  # methods that come later
 _OWN = ("tempose", "robust", "tg-mcmc")
@@ -53,10 +53,10 @@ def style(method: str) -> dict[str, Any]:
     return {
         "color": look.split()[0],
         "marker": look.split()[1],
-        "markersize": 5.0 if own else 3.5,
+        "markersize": 5.5 if own else 3.5,
         "linewidth": 2.0 if own else 1.1,
         "linestyle": "--" if variant else ":" if name == "pgd" else "-",  # pgd often lies on another curve
-        "zorder": 5 if name == "pgd" else 4 if own else 2,
+        "zorder": {"pgd": 6, "tempose": 5}.get(name, 4 if own else 2),
     }
 
 
@@ -97,9 +97,7 @@ def legend(figure: Any, ax: Axes) -> None:
     figure.legend(handles, labels, loc="outside right center", fontsize=8, frameon=False)
 
 
-def save(figure: Any, home: Path, name: str = "figure", *, svg: bool = False) -> list[Path]:
-    """Write the figure as PNG (and SVG), without the date, so that the same numbers give the same file."""
-    paths = [home / f"{name}.png"] + ([home / f"{name}.svg"] if svg else [])
-    for path in paths:
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})
-    return paths
+def save(figure: Any, home: Path, *, dpi: int = 90) -> list[Path]:
+    """Write ``figure.png`` without the date, so that the same numbers give the same file."""
+    figure.savefig(home / "figure.png", dpi=dpi, metadata={"Software": None})
+    return [home / "figure.png"]

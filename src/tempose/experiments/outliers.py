@@ -21,4 +21,5 @@ EXPERIMENT = sweep(
     {"completeness": 0.5, "variance": 0.002},
     "share of wrong edges",
     ("mean_rotation_deg", "mean_translation", "graph_consistency"),
+    log_x=False,
 )

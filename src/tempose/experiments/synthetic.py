@@ -37,6 +37,8 @@ def sweep(
     fixed: Cell,
     x_label: str,
     values: Sequence[str],
+    *,
+    log_x: bool = True,
 ) -> Experiment:
     """Every method on the same random graphs, along the values of one setting.
 
@@ -54,6 +56,8 @@ def sweep(
         The setting in words, with its unit.
     values
         What is measured, from :data:`VALUES`: one panel each.
+    log_x
+        Whether the setting has a logarithmic axis.
     """
 
     def cells(options: RunOptions) -> list[Cell]:
@@ -77,7 +81,7 @@ def sweep(
         figure, axes = figures.panels(len(values))
         for ax, value in zip(axes, values, strict=True):
             figures.curves(ax, result.table, name, value)
-            figures.label(ax, x_label, VALUES[value], log_y=value != "graph_consistency")
+            figures.label(ax, x_label, VALUES[value], log_x=log_x, log_y=value != "graph_consistency")
         figures.legend(figure, axes[0])
         return figures.save(figure, home)
 
