@@ -12,8 +12,12 @@ from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
+from tempose.likelihood import RobustLikelihood
 from tempose.metrics import pose_errors
-from tempose.robust import estimate
+from tempose.optimum.curvature import Curvature
+from tempose.optimum.newton import minimise
+from tempose.posterior import Posterior
+from tempose.robust import estimate, rotations
 from tempose.robust.estimate import RobustOptions, fit
 from tempose.simulation import Simulated, simulate
 
@@ -92,6 +96,23 @@ def test_heavy_tails_are_found_where_they_are():
     assert gaussian.log_likelihood < found.log_likelihood - 10.0
     assert gaussian.sigma_rot_deg > 1.2 * found.sigma_rot_deg  # inflated by the tails
     assert math.isinf(fit(without_noise_levels(graph), made.truth).parameters.tail)  # and not where they are not
+
+
+def test_rotations_alone_have_a_shortcut_to_the_same_numbers():
+    made = simulate(30, sigma_rot_deg=4.0, seed=8)
+    graph = rotations_only(with_wrong_edges(made, 0.3, 2)[0])
+    posterior = Posterior(graph, likelihood=RobustLikelihood.of(graph, 0.7, tail=4.0))
+    assert rotations.applies(posterior)
+    laplacian = rotations.Laplacian(graph)
+    near = laplacian.lower(posterior, made.truth, 200, 1e-13)
+    best = minimise(Curvature(posterior), made.truth)
+    assert posterior.potential(near) == pytest.approx(best.potential, rel=1e-9)
+    found = laplacian.used(posterior, best.poses)
+    expected = estimate._residuals(graph, Curvature(posterior), best.poses).used_rotation
+    kept = posterior.likelihood.inlier_probability(posterior.energies(best.poses)) > 0.5
+    assert found[kept] == pytest.approx(expected[kept], rel=0.02)
+    weight = posterior.likelihood.weight(posterior.energies(best.poses))
+    assert weight @ found == pytest.approx(3 * (graph.n_nodes - 1), rel=1e-6)  # all that the poses have
 
 
 def test_given_values_stay():

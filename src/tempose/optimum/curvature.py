@@ -63,15 +63,16 @@ class Curvature:
     def hold(self, diagonal: Array, off: Array) -> tuple[Array, Array]:
         """Replace the held coordinates by an identity that touches nothing else (in place)."""
         table = self.posterior.edge_table
-        for node in np.flatnonzero(self.held.any(axis=1)):
-            c = self.held[node]
-            diagonal[node][c, :] = 0.0
-            diagonal[node][:, c] = 0.0
-            diagonal[node][c, c] = 1.0
-            outgoing = np.flatnonzero(table.source == node)
-            off[outgoing[:, None], c] = 0.0
-            incoming = np.arange(table.start[node], table.start[node + 1])
-            off[incoming[:, None, None], np.arange(6)[None, :, None], np.flatnonzero(c)[None, None, :]] = 0.0
+        target = np.repeat(np.arange(len(diagonal)), np.diff(table.start))
+        nodes = np.flatnonzero(self.held.any(axis=1))
+        free = ~self.held[nodes]
+        diagonal[nodes] *= free[:, :, None] & free[:, None, :]
+        k = np.arange(6)
+        diagonal[nodes[:, None], k, k] += ~free
+        touched = np.zeros(len(diagonal), dtype=bool)
+        touched[nodes] = True
+        edges = np.flatnonzero(touched[table.source] | touched[target])
+        off[edges] *= ~self.held[table.source[edges]][:, :, None] & ~self.held[target[edges]][:, None, :]
         return diagonal, off
 
     def gauge_motions(self, poses: Poses) -> Array:

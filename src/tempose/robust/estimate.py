@@ -34,6 +34,7 @@ from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import minimise
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
+from tempose.robust import rotations
 from tempose.sparse import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 FIRST_INLIER_PROBABILITY = 0.7
 _CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
+_FIRST_CHOICE = 2  # round after which the tail is chosen for the first time
+_MOST_STEPS = 20  # of expectation maximisation between two of the poses
 _LEAST_REDUNDANCY = 0.05  # of the inliers' numbers: below, σ cannot be told and is not divided by nothing
 _LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 _LEAST_SCALE = 1e-4  # of the first one: a noise that collapses is an interpolation, not an estimate
@@ -190,13 +193,11 @@ def fit(
     if first is None:
         first = first_parameters(graph, start, options, own)
     parameters, poses = first, start
-    curvature: Curvature | None = None
+    stage = _Stage(graph, priors, own)
     status, free_tail, choices = "round limit", options.tail is None, 0
     for number in range(1, options.rounds + 1):
-        curvature = _curvature(graph, priors, parameters, own, curvature)
-        poses = minimise(curvature, poses, max_steps=4).poses
-        residuals = _residuals(graph, curvature, poses, parameters)
-        updated = residuals.updated(parameters, options, own)
+        poses, residuals = stage.improve(poses, parameters)
+        updated = residuals.settled(parameters, options, own)
         if on_round is not None:
             on_round(number, updated)
         moved = _distance(parameters, updated)
@@ -204,13 +205,14 @@ def fit(
         if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
             status = "collapsed"
             break
-        if moved < _CHANGE:
+        if moved < _CHANGE or number == _FIRST_CHOICE:
             chosen = residuals.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
-            if chosen.tail == parameters.tail:
+            if chosen.tail == parameters.tail and moved < _CHANGE:
                 status = "converged"
                 break
-            parameters, choices = chosen, choices + 1
-    curvature = _curvature(graph, priors, parameters, own, curvature)
+            parameters, choices = chosen, choices + int(chosen.tail != parameters.tail)
+    poses = stage.approach(poses, parameters)
+    curvature = stage.curvature(parameters)
     poses = minimise(curvature, poses).poses
     posterior = curvature.posterior
     assert posterior.likelihood is not None
@@ -303,6 +305,14 @@ class _Residuals:
             pi = float((gamma[free].sum() + 1.0) / (free.sum() + 2.0))
         return replace(p, rotation_scale=rotation_scale, translation_scale=translation_scale, inlier_probability=pi)
 
+    def settled(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
+        """Steps of expectation maximisation, poses fixed, until nothing changes."""
+        for _ in range(_MOST_STEPS):
+            before, p = p, self.updated(p, options, own)
+            if _distance(before, p) < 0.1 * _CHANGE:
+                break
+        return p
+
     def _numbers(self, p: Parameters) -> float:
         """Mean of twice the rotation energy of an inlier: 3, and somewhat more where noise is wide (the sphere is curved)."""
         lam = np.full(3, float(np.median(self.stated.mean_concentration)) / p.rotation_scale**2)
@@ -316,9 +326,7 @@ class _Residuals:
         """The best core for these residuals; ν has to earn half a log m."""
         best, merit = p, -math.inf
         for tail in TAILS:
-            trial = replace(p, tail=tail)
-            for _ in range(15):
-                trial = self.updated(trial, options, own)
+            trial = self.settled(replace(p, tail=tail), options, own)
             value = self.log_likelihood(trial, own) - (0.0 if math.isinf(tail) else 0.5 * math.log(len(own)))
             if value > merit:
                 best, merit = trial, value
@@ -332,7 +340,45 @@ def _scale(energy: Array, gamma: Array, weight: Array, freedom: Array, used: Arr
     return math.sqrt(max(float(weight @ (2.0 * energy)) / left, 1e-300))
 
 
-def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses, p: Parameters) -> _Residuals:
+class _Stage:
+    """Steps of the poses, and what they leave over, for parameters that change; the structure is analysed once."""
+
+    def __init__(self, graph: PoseGraph, priors: Priors, own: Array) -> None:
+        self.stated, self.priors, self.own = graph, priors, own
+        self.first: Curvature | None = None
+        self.laplacian = rotations.Laplacian(graph) if rotations.applies(Posterior(graph, priors)) else None
+
+    def posterior(self, p: Parameters) -> Posterior:
+        return Posterior(p.graph(self.stated), self.priors, p.likelihood(self.stated, self.own))
+
+    def curvature(self, p: Parameters) -> Curvature:
+        """Second derivatives at these parameters."""
+        curvature = Curvature(self.posterior(p))
+        if self.first is None:
+            self.first = curvature
+        else:
+            curvature.__dict__["symbolic"] = self.first.symbolic
+        return curvature
+
+    def approach(self, poses: Poses, p: Parameters) -> Poses:
+        """Come near enough to a minimum for Newton's method, where there is a cheaper way than that."""
+        if self.laplacian is None:
+            return poses
+        return self.laplacian.lower(self.posterior(p), poses, steps=200, least_gain=1e-10)
+
+    def improve(self, poses: Poses, p: Parameters) -> tuple[Poses, _Residuals]:
+        """Lower U by a few steps."""
+        if self.laplacian is not None:
+            posterior = self.posterior(p)
+            poses = self.laplacian.lower(posterior, poses, steps=8)
+            used, nothing = self.laplacian.used(posterior, poses), np.zeros(self.stated.n_edges)
+            return poses, _Residuals(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
+        curvature = self.curvature(p)
+        poses = minimise(curvature, poses, max_steps=4).poses
+        return poses, _residuals(self.stated, curvature, poses)
+
+
+def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> _Residuals:
     rotation, translation = Posterior(graph).potential_by_edge(poses)
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
@@ -344,14 +390,6 @@ def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses, p: Paramete
     used_rotation = 0.5 * np.einsum("mab,mba->m", scaled.concentration_matrices, sigma[:, :3, :3])
     used_translation = np.einsum("mab,mba->m", scaled.precision_matrices, sigma[:, 3:, 3:])
     return _Residuals(graph, rotation, translation, used_rotation, used_translation)
-
-
-def _curvature(stated: PoseGraph, priors: Priors, p: Parameters, own: Array, before: Curvature | None) -> Curvature:
-    """Second derivatives at these parameters; ordering and fill are those of the first."""
-    curvature = Curvature(Posterior(p.graph(stated), priors, p.likelihood(stated, own)))
-    if before is not None:
-        curvature.__dict__["symbolic"] = before.symbolic
-    return curvature
 
 
 def _distance(a: Parameters, b: Parameters) -> float:
