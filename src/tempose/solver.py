@@ -41,7 +41,8 @@ from tempose.options import SolveOptions
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
 from tempose.robust.estimate import Parameters, RobustOptions
-from tempose.robust.model import kept_problem, own_probabilities, solve_robust
+from tempose.robust.identify import in_words, loose_parts
+from tempose.robust.model import kept_problem, odometry_hints, own_probabilities, solve_robust
 from tempose.robust.verdicts import KEPT
 from tempose.solution import Solution, certificate_facts, certificate_from_facts
 
@@ -285,7 +286,12 @@ def _optimise_with_noise(
     if not options.robust:
         own, known = np.full(len(own), np.nan), replace(known, tail=math.inf)
     rng = streams.generator(options.seed, "start")
-    fitted = solve_robust(stated.graph, known, own, rng, priors=stated.priors, start=options.start)
+    hints = odometry_hints(stated.graph, own, options.trust_odometry)
+    found = solve_robust(stated.graph, known, own, rng, priors=stated.priors, start=options.start, hints=hints)
+    fitted = found.fit
+    if options.robust:
+        notices += [competitor.sentence() for competitor in found.competitors[:3]]
+        notices += in_words(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
     if fitted.status == "collapsed":
         notices.append("the estimated noise went to zero: too few edges check each other; give the noise instead")
     posterior = fitted.posterior if options.robust else Posterior(fitted.graph, stated.priors)

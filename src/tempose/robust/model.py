@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempose.errors import OptionError
+from tempose.geometry import align
+from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.optimum.starts import start_poses
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
+from tempose.robust.basin import find_basins
 from tempose.robust.estimate import RobustFit, RobustOptions, fit
+from tempose.robust.identify import ACCEPTED
 
 Array = NDArray[np.float64]
+
+MOST_STEPS = 5  # ids apart that odometry speaks for
+_MOST_FITS = 6  # basins that are fitted with all parameters
+_LARGE = 5000  # edges: beyond, only the best basin is
+_NEARLY_AS_GOOD = 0.05  # share of the accepted edges by which a competing solution may fall short
 
 
 def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> Array:
@@ -36,14 +46,141 @@ def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> 
     return own
 
 
+def odometry_hints(graph: PoseGraph, own: Array, trust_odometry: float | None = None) -> Array:
+    """The same for the search of basins: edges that skip one to four ids count p² … p⁵.
+
+    Where a step of the odometry was not measured, they stand in for it. They are hints only: the model does not know them.
+    """
+    if trust_odometry is None:
+        return own
+    number = np.array(graph.node_ids, dtype=np.int64)
+    steps = np.abs(number[graph.edge_i] - number[graph.edge_j])
+    return np.where(np.isnan(own) & (steps <= MOST_STEPS), trust_odometry ** np.minimum(steps, MOST_STEPS), own)
+
+
+@dataclass(frozen=True, eq=False)
+class Competitor:
+    """Another solution that explains the measurements nearly as well.
+
+    Attributes
+    ----------
+    fit
+        The solution.
+    log_odds
+        Of the chosen solution against this one, by the model's evidence; it takes wrong edges for independent of each other,
+        so that large odds are overstated where they are not.
+    moved
+        Rows of the nodes that lie elsewhere, relative to most of the others.
+    kept, kept_by_chosen
+        Edges that each of the two accepts.
+    """
+
+    fit: RobustFit
+    log_odds: float
+    moved: NDArray[np.int64]
+    kept: int
+    kept_by_chosen: int
+
+    def sentence(self) -> str:
+        """In words."""
+        ids = self.fit.graph.node_ids
+        names = ", ".join(str(ids[v]) for v in self.moved[:8]) + (", …" if len(self.moved) > 8 else "")
+        if self.log_odds < 0.0:
+            odds = "the measurements alone would prefer it"
+        elif self.log_odds < 7.0:
+            odds = f"odds {math.exp(self.log_odds):.3g} to 1 for the one reported"
+        else:
+            odds = f"odds e^{self.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
+        return (
+            f"a competing solution keeps {self.kept} edges where the one reported keeps {self.kept_by_chosen} ({odds}); "
+            f"it has {len(self.moved)} nodes elsewhere: {names}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RobustSolution:
+    """The chosen fit, and those that compete with it, the likeliest first."""
+
+    fit: RobustFit
+    competitors: tuple[Competitor, ...]
+
+
 def solve_robust(
     graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *, priors: Priors | None = None,
-    start: str = "chordal",
-) -> RobustFit:  # fmt: skip
-    """Poses and parameters from the most promising start: the poses of the file if these are asked for, else searched."""
-    kinds = ["given"] if start == "given" else ["chordal", "tree"]
-    fits = [fit(graph, start_poses(graph, kind, rng), options, priors=priors, own_probability=own) for kind in kinds]
-    return max(fits, key=lambda found: found.log_evidence)
+    start: str = "chordal", hints: Array | None = None,
+) -> RobustSolution:  # fmt: skip
+    """Poses and parameters: from the poses of the file if these are asked for, else from every basin that is found.
+
+    Between basins the prior trust in edges decides, if there is any; then the evidence. Of collapsed fits one is chosen only
+    if there is no other.
+
+    Parameters
+    ----------
+    own
+        Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    hints
+        The same for the search alone (:func:`odometry_hints`).
+    """
+    if start == "given":
+        starts = [start_poses(graph, "given", rng)]
+    elif options.inlier_probability == 1.0 and np.all(np.isnan(own)):  # no edge can be wrong
+        starts = [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
+    else:
+        basins = find_basins(graph, own_probability=own if hints is None else hints).basins
+        starts = [basin.poses for basin in basins[: _MOST_FITS if graph.n_edges <= _LARGE else 1]]
+        if graph.n_edges <= _LARGE:
+            starts.append(start_poses(graph, "chordal", rng))
+    fits = [fit(graph, poses, options, priors=priors, own_probability=own) for poses in starts]
+    sound = [found for found in fits if found.status != "collapsed"] or fits
+    chosen = max(_trusting(sound, own), key=lambda found: found.log_evidence)
+    return RobustSolution(chosen, _competitors(chosen, sound))
+
+
+def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
+    """The fits that believe what was trusted beforehand, give or take three of the most trusted edges.
+
+    Wrong edges that agree with each other can outweigh any prior probability of a few right ones, since the model takes them for
+    independent; so what is trusted decides between basins, and evidence within.
+    """
+    trusted = np.nan_to_num(own, nan=0.5) > 0.5
+    if not np.any(trusted):
+        return fits
+    odds = np.clip(own[trusted], 0.5, 0.999)
+    log_odds = np.log(odds / (1.0 - odds))
+    kept = [float(found.inlier_probability[trusted] @ log_odds) for found in fits]
+    enough = max(kept) - 3.0 * float(log_odds.max())
+    return [found for found, trust in zip(fits, kept, strict=True) if trust >= enough]
+
+
+def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, ...]:
+    """Fits that keep nearly as many edges as the chosen one, but others; of those that are alike, the likeliest."""
+    accepted = chosen.inlier_probability > ACCEPTED
+    found: list[Competitor] = []
+    seen = [accepted]
+    for other in sorted(fits, key=lambda one: -one.log_evidence):
+        here = other.inlier_probability > ACCEPTED
+        if here.sum() < (1.0 - _NEARLY_AS_GOOD) * accepted.sum():
+            continue
+        if any(np.sum(here != before) <= 0.02 * accepted.sum() for before in seen):
+            continue
+        seen.append(here)
+        moved = _moved(chosen, other)
+        if len(moved):
+            found.append(
+                Competitor(other, chosen.log_evidence - other.log_evidence, moved, int(here.sum()), int(accepted.sum()))
+            )
+    return tuple(found)
+
+
+def _moved(chosen: RobustFit, other: RobustFit) -> NDArray[np.int64]:
+    """Nodes whose orientation differs by more than ten σ, or whose position does, after robust alignment."""
+    a, b = chosen.poses, other.poses
+    sigma_rot, sigma_trans = chosen.graph.median_sigmas
+    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
+    far = quat.angle_between(a.wxyz, moved.wxyz) > max(10.0 * sigma_rot, math.radians(5.0))
+    if not math.isnan(sigma_trans):
+        far |= np.linalg.norm(a.position - moved.position, axis=1) > 20.0 * sigma_trans
+    return np.flatnonzero(far)
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
