@@ -37,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     _experiment(commands)
     _calibrate(commands)
     _convert(commands)
+    _sfm(commands)
     _view(commands)
     return parser
 
@@ -426,6 +427,44 @@ def _convert(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument("output", metavar="OUT", help="file to write (g2o, csv, tum)")
     parser.add_argument("--poses", action="store_true", help="convert the poses of IN and drop its edges")
     _reading(parser)
+
+
+def _sfm(commands: Commands) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        commands, "sfm", "from photographs, or a COLMAP database or model, to cameras and points with error bars",
+        """
+        tempose sfm photographs -o castle --intrinsics K.txt
+        tempose sfm database.db -o castle --images photographs
+        """,
+    )  # fmt: skip
+    parser.add_argument(
+        "source", metavar="SOURCE", help="folder of photographs, COLMAP database, or folder of a COLMAP model"
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR",
+        help="directory to write; features and matches found there are used again",
+    )  # fmt: skip
+    parser.add_argument("--overwrite", action="store_true", help="discard the draws another run left in DIR")
+    parser.add_argument(
+        "--intrinsics", metavar="FILE",
+        help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt; default: found from "
+        "EXIF and the pairs",
+    )  # fmt: skip
+    parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
+    parser.add_argument(
+        "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
+    )
+    parser.add_argument(
+        "--scales", choices=["tracks", "truth"], default="tracks",
+        help="lengths of baselines: from points that pairs share (default), or from --truth (the paper's protocol)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="guided rounds of choosing each pair's matches (default 3)"
+    )
+    parser.add_argument(
+        "--draws", type=int, default=40, help="posterior draws the points are made again for (default 40)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
 
 
 def _view(commands: Commands) -> None:  # type: ignore[valid-type]

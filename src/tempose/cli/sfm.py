@@ -1,0 +1,108 @@
+"""``tempose sfm``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tempose.cli import console
+
+if TYPE_CHECKING:
+    from tempose.poses import Poses
+    from tempose.sfm.pipeline import Reconstruction
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read photographs, a database or a model; solve; write the directory; print a summary."""
+    from tempose.cli.solve import prepare_directory
+    from tempose.sfm.pipeline import SfmOptions, read_views, reconstruct_views
+    from tempose.solver import Progress
+
+    options = SfmOptions(scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)
+    source, home = Path(arguments.source), Path(arguments.output)
+    truth = None if arguments.truth is None else _truth(arguments.truth)
+    prepare_directory(home, arguments.overwrite)
+    images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
+    with console.progress_bar(arguments) as bar:
+
+        def progress(phase: str, done: float, total: float) -> None:
+            bar(Progress(phase, done, total))
+
+        views = read_views(source, home / "database.db", arguments.intrinsics, progress)
+        found = reconstruct_views(
+            views, options, truth=truth, images=images, directory=home / "cameras", progress=progress
+        )
+    _write(home, found, source.name)
+    facts = found.facts()
+    console.notice(arguments, *found.motion.notices)
+    console.table(arguments, _summary(found), f"{source}: {len(views)} views")
+    if truth is not None:
+        console.say(arguments, _errors(found, truth, options.scales))
+    console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
+    console.emit(arguments, facts)
+    return 0
+
+
+def _truth(path: str) -> Poses:
+    from tempose.io import read_poses
+    from tempose.io.epfl_cameras import read_epfl_cameras
+
+    return read_epfl_cameras(path) if Path(path).is_dir() else read_poses(path)
+
+
+def _write(home: Path, found: Reconstruction, title: str) -> None:
+    from tempose.files import write_atomically
+    from tempose.report.cloud import write_cloud_page
+
+    found.solution.save(home / "cameras")
+    found.scene.save(home / "scene.npz")
+    found.scene.write_clouds(home)
+    found.scene.write_colmap(home / "colmap")
+    facts = found.facts()
+    write_atomically(home / "sfm.json", (json.dumps(facts, indent=2) + "\n").encode())
+    settings = [
+        ("scales", found.scene.gauge.split("; ")[-1]),
+        ("pairs in the graph", f"{facts['n_pairs_in_graph']} of {facts['n_pairs_matched']} matched"),
+        ("draws", f"{facts['draws']} for points, {found.solution.options.draws} for cameras"),
+        ("seed", str(found.solution.options.seed)),
+        *((f"seconds, {name}", f"{value:.1f}") for name, value in found.seconds.items()),
+    ]
+    write_cloud_page(
+        home / "report.html", found.scene, title, settings=settings, notices=found.motion.notices,
+        version=metadata.version("tempose"),
+    )  # fmt: skip
+
+
+def _summary(found: Reconstruction) -> list[tuple[str, str]]:
+    facts = found.facts()
+    unit, counts = facts["unit"], facts["points"]
+    weak = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "good" and count)
+    rows = [
+        ("cameras", f"{facts['n_cameras']} of {facts['n_views']}, from {facts['n_pairs_in_graph']} pairs"),
+        ("points", f"{counts['good']} good" + (f"; marked: {weak}" if weak else "")),
+        ("image noise", f"{facts['sigma_px']:.3g} px"),
+    ]
+    if facts["median_sigma_pos"] is not None:
+        rows += [
+            ("camera 1σ", f"{facts['median_sigma_rot_deg']:.2g}° and {facts['median_sigma_pos']:.2g} {unit} (median)")
+        ]
+    if facts["median_sigma_point"] is not None:
+        share = facts["median_sigma_point"] / facts["diameter"]
+        rows += [("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)")]
+    rows += [("gauge", facts["gauge"])]
+    return [*rows, ("seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items()))]
+
+
+def _errors(found: Reconstruction, truth: Poses, scales: str) -> str:
+    from tempose.metrics import pose_errors
+
+    kind = "se3" if scales == "truth" else "sim3"
+    turned = pose_errors(found.scene.poses, truth, kind)
+    placed = pose_errors(found.scene.poses, truth, f"positions-{kind}")
+    return (
+        f"error to the truth: {turned.mean_rotation_deg:.4f}° (rotations aligned by rotations), "
+        f"{placed.mean_translation:.4f} (positions aligned by positions{', with scale' if kind == 'sim3' else ''})"
+    )

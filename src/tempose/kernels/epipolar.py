@@ -1,0 +1,120 @@
+"""Compiled loops over matches: two-view geometry with the points eliminated. Arrays in, arrays out, no validation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_compile: Any = njit(cache=True, nogil=True)
+
+CORRECTIONS = 3  # Newton steps of the closest pair of points that meets the epipolar constraint; two reach rounding
+
+
+def _epipolar_row(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, row: Any) -> float:
+    """Signed distance (pixels) of one match from the nearest pair of points that meets ``x2ᵀ[t]×R x1 = 0``.
+
+    ``row`` (6,) receives its derivative by a rotation vector ω (R → Exp(ω)R) and by t, with the points eliminated: the
+    derivative of the constraint at the nearest pair, over the length of the constraint's gradient there.
+    """
+    a0, a1, b0, b1 = x1[0], x1[1], x2[0], x2[1]
+    r = 0.0
+    for _ in range(CORRECTIONS):
+        y0 = R[0, 0] * a0 + R[0, 1] * a1 + R[0, 2]
+        y1 = R[1, 0] * a0 + R[1, 1] * a1 + R[1, 2]
+        y2 = R[2, 0] * a0 + R[2, 1] * a1 + R[2, 2]
+        l0, l1, l2 = t[1] * y2 - t[2] * y1, t[2] * y0 - t[0] * y2, t[0] * y1 - t[1] * y0
+        m0, m1, m2 = b1 * t[2] - t[1], t[0] - b0 * t[2], b0 * t[1] - b1 * t[0]  # x2 × t
+        k0 = R[0, 0] * m0 + R[1, 0] * m1 + R[2, 0] * m2
+        k1 = R[0, 1] * m0 + R[1, 1] * m1 + R[2, 1] * m2
+        e = b0 * l0 + b1 * l1 + l2
+        g0, g1, g2, g3 = k0 / f1[0], k1 / f1[1], l0 / f2[0], l1 / f2[1]  # per pixel
+        gg = g0 * g0 + g1 * g1 + g2 * g2 + g3 * g3
+        if gg < 1e-300:
+            row[:] = 0.0
+            return 0.0
+        g = math.sqrt(gg)
+        # linearised at the present pair, measured from the observed one
+        d0, d1 = (x1[0] - a0) * f1[0], (x1[1] - a1) * f1[1]
+        d2, d3 = (x2[0] - b0) * f2[0], (x2[1] - b1) * f2[1]
+        r = (e + g0 * d0 + g1 * d1 + g2 * d2 + g3 * d3) / g
+        ty = t[0] * y0 + t[1] * y1 + t[2] * y2
+        xy = b0 * y0 + b1 * y1 + y2
+        row[0] = (b0 * ty - t[0] * xy) / g
+        row[1] = (b1 * ty - t[1] * xy) / g
+        row[2] = (ty - t[2] * xy) / g
+        row[3] = (y1 - y2 * b1) / g
+        row[4] = (y2 * b0 - y0) / g
+        row[5] = (y0 * b1 - y1 * b0) / g
+        a0, a1 = x1[0] - r * g0 / g / f1[0], x1[1] - r * g1 / g / f1[1]
+        b0, b1 = x2[0] - r * g2 / g / f2[0], x2[1] - r * g3 / g / f2[1]
+    return r
+
+
+epipolar_row: Any = _compile(_epipolar_row)
+
+
+def _distances(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, out: Any) -> None:
+    """Signed epipolar distances (k,), pixels, of normalised matches (k, 2); NaN where the point lies behind a camera."""
+    row = np.empty(6)
+    for k in range(len(x1)):
+        out[k] = epipolar_row(R, t, f1, f2, x1[k], x2[k], row)
+        # depths of the two rays by least squares: z1 y − z2 x2 = −t
+        y0 = R[0, 0] * x1[k, 0] + R[0, 1] * x1[k, 1] + R[0, 2]
+        y1 = R[1, 0] * x1[k, 0] + R[1, 1] * x1[k, 1] + R[1, 2]
+        y2 = R[2, 0] * x1[k, 0] + R[2, 1] * x1[k, 1] + R[2, 2]
+        b0, b1 = x2[k, 0], x2[k, 1]
+        yy, yb, bb = y0 * y0 + y1 * y1 + y2 * y2, y0 * b0 + y1 * b1 + y2, b0 * b0 + b1 * b1 + 1.0
+        yt, bt = y0 * t[0] + y1 * t[1] + y2 * t[2], b0 * t[0] + b1 * t[1] + t[2]
+        det = yy * bb - yb * yb
+        z1, z2 = yb * bt - bb * yt, yy * bt - yb * yt
+        if not (det > 0.0 and z1 > 0.0 and z2 > 0.0):
+            out[k] = np.nan
+
+
+distances: Any = _compile(_distances)
+
+
+def _normal_equations(
+    R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, scale: float, A: Any, b: Any
+) -> float:
+    """Gauss–Newton matrix A (5, 5) and gradient b (5,) of ``Σ ½c² log(1 + r²/c²)``; returns the sum."""
+    A[:] = 0.0
+    b[:] = 0.0
+    row, j = np.empty(6), np.empty(5)
+    cost = 0.0
+    for k in range(len(x1)):
+        r = epipolar_row(R, t, f1, f2, x1[k], x2[k], row)
+        q = r * r / (scale * scale)
+        w = 1.0 / (1.0 + q)
+        cost += 0.5 * scale * scale * math.log1p(q)
+        for a in range(3):
+            j[a] = row[a]
+        for a in range(2):
+            j[3 + a] = row[3] * basis[0, a] + row[4] * basis[1, a] + row[5] * basis[2, a]
+        for a in range(5):
+            b[a] += w * r * j[a]
+            for c in range(a + 1):
+                A[a, c] += w * j[a] * j[c]
+    for a in range(5):
+        for c in range(a):
+            A[c, a] = A[a, c]
+    return cost
+
+
+normal_equations: Any = _compile(_normal_equations)
+
+
+def _rows(R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, r: Any, J: Any) -> None:
+    """Residuals (k,) and Jacobian (k, 5) of all matches."""
+    row = np.empty(6)
+    for k in range(len(x1)):
+        r[k] = epipolar_row(R, t, f1, f2, x1[k], x2[k], row)
+        J[k, :3] = row[:3]
+        for a in range(2):
+            J[k, 3 + a] = row[3] * basis[0, a] + row[4] * basis[1, a] + row[5] * basis[2, a]
+
+
+rows: Any = _compile(_rows)

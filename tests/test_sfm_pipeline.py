@@ -1,0 +1,211 @@
+"""From a COLMAP database or model to cameras and points; what a user sees when the input is bad."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from sfm_scene import make
+from tempose.cli import main
+from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.geometry import align
+from tempose.inference.summary import tangent
+from tempose.metrics import pose_errors
+from tempose.poses import Poses
+from tempose.sfm.database import read_database
+from tempose.sfm.features import build_database, read_intrinsics
+from tempose.sfm.model import read_model
+from tempose.sfm.pipeline import Reconstruction, SfmOptions, estimate_motion, read_views, reconstruct_views
+from tempose.sfm.synchronise import SyncOptions
+
+pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
+
+EXACT = SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0)
+
+
+def synthesise(folder: Path, seed: int = 0, noise_px: float = 0.3, points: int = 200) -> tuple[Path, Poses]:
+    """A database of COLMAP's own making, and the true poses."""
+    options = pycolmap.SyntheticDatasetOptions(
+        num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=6, num_points3D=points, num_points2D_without_point3D=0,
+        camera_has_prior_focal_length=True,
+    )  # fmt: skip
+    pycolmap.set_random_seed(seed)
+    path = folder / "database.db"
+    database = pycolmap.Database.open(path)
+    model = pycolmap.synthesize_dataset(options, database)
+    noise = pycolmap.SyntheticNoiseOptions(point2D_stddev=noise_px)
+    pycolmap.synthesize_noise(noise, model, database)
+    database.close()
+    images = sorted(model.images.values(), key=lambda image: image.name)
+    pose = [image.cam_from_world() for image in images]
+    wxyz = np.array([np.roll(p.rotation.quat, 1) for p in pose])
+    truth = Poses.from_node_from_world([i.name for i in images], wxyz, np.array([p.translation for p in pose]))
+    model.write_text(folder)
+    return path, truth
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Poses]:
+    return synthesise(tmp_path_factory.mktemp("synthetic"))
+
+
+def test_database_of_colmap_to_files(
+    synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path, truth = synthetic
+    assert main(["sfm", str(path), "-o", str(tmp_path), "--draws", "10", "--rounds", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["n_cameras"] == 6 and facts["points"]["good"] > 150
+    again = pycolmap.Reconstruction(tmp_path / "colmap")  # COLMAP opens what we write
+    assert len(again.images) == 6 and len(again.points3D) == facts["points"]["good"]
+    q = np.array([np.roll(again.find_image_with_name(n).cam_from_world().rotation.quat, 1) for n in truth.ids])
+    t = np.array([again.find_image_with_name(n).cam_from_world().translation for n in truth.ids])
+    errors = pose_errors(Poses.from_node_from_world(truth.ids, q, t), truth, "sim3")
+    assert errors.mean_rotation_deg < 0.2
+    assert {"report.html", "points.ply", "points_sigma.ply", "scene.npz", "sfm.json"} <= {
+        p.name for p in tmp_path.iterdir()
+    }
+
+
+def test_a_model_gives_the_same_as_its_database(synthetic: tuple[Path, Poses]) -> None:
+    path, truth = synthetic
+    views = read_model(path.parent)
+    motion = estimate_motion(views, SfmOptions(rounds=1, sync=EXACT))
+    assert pose_errors(motion.synchronised.poses, truth, "sim3").mean_rotation_deg < 0.2
+    binary = path.parent / "binary"
+    binary.mkdir()
+    pycolmap.Reconstruction(path.parent).write_binary(binary)
+    again = read_model(binary)
+    assert again.names == views.names and all(map(np.array_equal, again.matches, views.matches))
+
+
+def test_true_scales_give_metric_poses(synthetic: tuple[Path, Poses]) -> None:
+    path, truth = synthetic
+    motion = estimate_motion(read_database(path), SfmOptions("truth", rounds=1, sync=EXACT), truth)
+    errors = pose_errors(motion.synchronised.poses, truth, "se3")
+    extent = np.linalg.norm(truth.position - truth.position.mean(0), axis=1).max()
+    assert errors.mean_translation < 0.01 * extent
+    with pytest.raises(OptionError, match="true positions"):
+        estimate_motion(read_database(path), SfmOptions("truth"))
+
+
+def normalised_errors(found: Reconstruction, truth: Poses, points: np.ndarray) -> dict[str, np.ndarray]:
+    """Squared errors over covariances, 3 degrees of freedom each, in the gauge of the error bars."""
+    scene = found.scene
+    fit = align((truth.wxyz, truth.position), (scene.poses.wxyz, scene.poses.position), "sim3")
+    off, C = tangent(*fit.apply(truth.wxyz, truth.position), scene.poses), scene.camera_covariance
+    out = {
+        "rotation": np.einsum("na,nab,nb->n", off[:, :3], np.linalg.inv(C[:, :3, :3]), off[:, :3]),
+        "position": np.einsum("na,nab,nb->n", off[:, 3:], np.linalg.inv(C[:, 3:, 3:]), off[:, 3:]),
+    }
+    s = scene.structure
+    good = np.flatnonzero((s.status == 0) & (np.bincount(scene.observations.point_of) == len(truth)))
+    moved = fit.apply(np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1)), points)[1]
+    nearest = np.argmin(np.linalg.norm(moved[None] - s.position[good, None], axis=2), axis=1)
+    d = moved[nearest] - s.position[good]
+    out["points"] = np.einsum("pa,pab,pb->p", d, np.linalg.inv(s.covariance[good]), d)
+    return out
+
+
+def coverage(seeds: range) -> dict[str, list[float]]:
+    """Share of errors within 50, 80 and 95% regions over independent scenes."""
+    every: dict[str, list[np.ndarray]] = {"rotation": [], "position": [], "points": []}
+    for seed in seeds:
+        made = make(seed, n_views=6, n_points=150, noise_px=0.3)
+        found = reconstruct_views(made.views, SfmOptions(rounds=1, sync=EXACT, seed=seed))
+        for name, values in normalised_errors(found, made.poses, made.points).items():
+            every[name].append(values)
+    levels = chi2.ppf([0.5, 0.8, 0.95], 3)
+    return {name: [float(np.mean(np.concatenate(v) < x)) for x in levels] for name, v in every.items()}
+
+
+@pytest.mark.slow
+def test_error_bars_cover() -> None:
+    """Errors of one scene hang together, so 30 scenes of 6 cameras count as about 60 independent ones: ±0.06 at 50%."""
+    found = coverage(range(30))
+    print(found)
+    for name, shares in found.items():
+        for share, level, slack in zip(shares, (0.5, 0.8, 0.95), (0.15, 0.12, 0.06), strict=True):
+            assert abs(share - level) < slack, (name, level, share)
+
+
+def test_views_that_do_not_hang_together_are_left_out() -> None:
+    made = make(3, n_views=6, n_points=150)
+    # the last view keeps no pair
+    keep = np.flatnonzero(~np.any(made.views.pairs == 5, axis=1))
+    views = replace(made.views, pairs=made.views.pairs[keep], matches=tuple(made.views.matches[k] for k in keep))
+    motion = estimate_motion(views, SfmOptions(rounds=1))
+    assert motion.synchronised.poses.ids == views.names[:5]
+    assert any("1 of 6 views" in line and "05.jpg" in line for line in motion.notices)
+    truth = make(3, n_views=6, n_points=150).poses
+    assert pose_errors(motion.synchronised.poses, truth, "sim3").mean_rotation_deg < 0.2
+
+
+@pytest.mark.parametrize(("kind", "words"), [("flat", "one plane"), ("still", "turned without moving")])
+def test_degenerate_pairs_are_refused_with_a_reason(kind: str, words: str) -> None:
+    made = make(4, n_views=3, n_points=150, noise_px=0.1, **{kind: True})
+    with pytest.raises(GraphError, match=words):
+        estimate_motion(made.views)
+
+
+def test_bad_input_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, synthetic: tuple[Path, Poses]
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    cut = tmp_path / "cut.db"
+    cut.write_bytes(synthetic[0].read_bytes()[:20000])
+    text = tmp_path / "text.db"
+    text.write_text("no database")
+    for source, words in (
+        (empty, "no images"),
+        (tmp_path / "nothing", "no such file"),
+        (cut, "database"),
+        (text, "database"),
+    ):
+        assert main(["sfm", str(source), "-o", str(tmp_path / "out")]) == 1
+        said = capsys.readouterr().err.strip()
+        assert words in said and len(said.splitlines()) == 1, said
+
+
+def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "photographs"
+    folder.mkdir()
+    for k in range(3):
+        (folder / f"{k}.jpg").write_bytes(b"not a picture")
+    with pytest.raises(TemposeError, match="0 of 3 images can be read"):
+        build_database(folder, tmp_path / "database.db")
+
+
+def test_intrinsics_files(tmp_path: Path) -> None:
+    file = tmp_path / "K.txt"
+    file.write_text("1000 0 500\n0 1010 400\n0 0 1\n")
+    np.testing.assert_allclose(read_intrinsics(file).K, [[1000, 0, 500.5], [0, 1010, 400.5], [0, 0, 1]])
+    file.write_text("# cameras\n1 PINHOLE 1000 800 1000 1010 500 400\n")
+    np.testing.assert_allclose(read_intrinsics(file).K, [[1000, 0, 500], [0, 1010, 400], [0, 0, 1]])
+    for bad in ("1 2 3", "1000 5 500 0 1000 400 0 0 1", "1 PINHOLE wide 800 1000 1010 500 400", "-1 0 0 0 1 0 0 0 1"):
+        file.write_text(bad)
+        with pytest.raises(ParseError, match="K.txt"):
+            read_intrinsics(file)
+
+
+def test_epfl_cameras(tmp_path: Path) -> None:
+    from tempose.io.epfl_cameras import read_epfl_cameras
+
+    (tmp_path / "a.jpg.camera").write_text("9 0 5\n0 9 5\n0 0 1\n0 0 0\n0 -1 0\n1 0 0\n0 0 1\n1 2 3\n10 10\n")
+    poses = read_epfl_cameras(tmp_path)
+    assert poses.ids == ("a.jpg",) and np.allclose(poses.position, [[1, 2, 3]])
+    np.testing.assert_allclose(poses.wxyz[0], [np.sqrt(0.5), 0, 0, np.sqrt(0.5)])
+    (tmp_path / "b.jpg.camera").write_text("1 2 3")
+    with pytest.raises(ParseError, match="26 numbers"):
+        read_epfl_cameras(tmp_path)
+
+
+def test_a_source_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TemposeError, match="no such file or folder"):
+        read_views(tmp_path / "x", tmp_path / "d.db")
