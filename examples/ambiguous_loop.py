@@ -81,8 +81,8 @@ def figure(rows: list[Row], path: Path) -> None:
         x = solution.gauge.align(mode.poses.wxyz, mode.poses.position, solution.estimate)[1]
         label = f"mode {k + 1}: {100 * mode.probability:.0f}% ± {100 * mode.error:.0f}"
         left.plot(x[:, 0], x[:, 1], "o-", color=colours[k], ms=4, label=label)
-    left.set(aspect="equal", xlabel="x", ylabel="y", title="Left or right? Closure of 175°, draws of each mode")
-    left.legend(frameon=False, loc="best")
+    left.set(aspect="equal", xlabel="x", ylabel="y", title="Draws of both modes, closure 175°", xlim=(-4.0, 9.0))
+    left.legend(frameon=False, loc="upper right")
 
     angle = np.linspace(162.0, 180.0, 100)
     right.plot(angle, [ambiguous_loop_odds(NODES, SIGMA_DEG, a) for a in angle], "k-", lw=1, label="exact")
@@ -106,7 +106,8 @@ def main() -> None:
     arguments = parser.parse_args()
     draws = {"jumping": arguments.draws, "tempering": arguments.draws // 2}
     rows = []
-    print("| closure | exact | Gaussian | " + " | ".join(f"{name}, start in the {way}" for name, way in RUNS) + " |")
+    words = [name if name == "jumping" else f"{name}, start in the {way}" for name, way in RUNS]
+    print("| closure | exact | Gaussian | " + " | ".join(words) + " |")
     print("|---|---|---|" + "---|" * len(RUNS))
     for angle in ANGLES:
         row = run(angle, draws, arguments.seed)

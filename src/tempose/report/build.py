@@ -85,7 +85,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     nodes, draws = solution.nodes, solution.draws
     if nodes is not None:
         rot, pos = np.nanmedian(nodes.sigma_rot_deg), nodes.sigma_pos[np.isfinite(nodes.sigma_pos)]
-        source = f"{nodes.n_draws} draws" if nodes.source == "draws" else "Gaussian approximation"
+        source = f"{nodes.n_draws} draws{_of_mode(solution)}" if nodes.source == "draws" else "Gaussian approximation"
         facts.append(Fact("median rotation σ", f"{rot:.3g}°", f"per axis, from {source}"))
         if len(pos):
             facts.append(Fact("median position σ", f"{np.median(pos):.3g} {unit}", f"per axis, from {source}"))
@@ -147,7 +147,7 @@ def _modes_verdict(solution: Solution) -> list[Fact]:
         return []
     lines = [
         modes.sentence(),
-        f"poses and σ on this page are of mode {modes.home + 1}, the estimate's; ghosts are of all",
+        f"poses and σ on this page are of mode {modes.home + 1}, the estimate's; the draws shown are of all modes",
     ]
     return [Fact("modes", str(len(modes)), "; ".join(lines), "neutral" if modes.weighed else "warn")]
 
