@@ -350,3 +350,18 @@ def test_the_command_writes_and_prints_json(
     assert cli.main([*words, "-o", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out) == json.loads((tmp_path / "table.json").read_text())
+
+
+def test_all_runs_each_in_its_place_and_says_which_data_are_missing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    in_this_process: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TEMPOSE_DATA", raising=False)
+    for name in set(EXPERIMENTS) - {"temperature", "madrid"}:
+        monkeypatch.delitem(EXPERIMENTS, name)
+    assert cli.main(["experiment", "all", "--quick", "--seeds", "2", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "temperature" / "table.json").exists()
+    assert not (tmp_path / "madrid").exists()
+    assert "madrid is left out: needs the data set madrid" in capsys.readouterr().err
