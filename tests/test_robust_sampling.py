@@ -25,8 +25,10 @@ from tempose.posterior import Posterior
 from tempose.simulation import simulate
 from test_kernels import packed, random_graph, random_poses
 from test_robust_estimate import with_wrong_edges
-from test_samplers import ALL, EXACT, Case, mean_and_error
+from test_samplers import Case, mean_and_error
 
+EXACT = ("collapsed", "geodesic-mh")
+ALL = (*EXACT, "geodesic")
 SIGMA_ROT, SIGMA_TRANS, PRIOR = 0.15, 0.1, 0.6
 
 
@@ -93,8 +95,7 @@ def of_draws(found: Case, draws) -> tuple[np.ndarray, np.ndarray]:
     return np.array(gamma), np.array(alignment)
 
 
-@pytest.mark.parametrize("translations", [False, True])
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "translations"), [*itertools.product(EXACT, (False, True)), ("tempering", False)])
 def test_draws_have_the_probabilities_of_the_sum_over_all_sets(tmp_path: Path, name: str, translations: bool) -> None:
     found = case(two_nodes(translations))
     exact, exact_alignment = summed_over_all_sets(found.posterior)
