@@ -225,9 +225,11 @@ class Minima:
 
     def descend(self, wxyz: Array, position: Array) -> int | None:
         """Follow poses down; return the number of the minimum found, or ``None`` if it is not a strict one."""
-        found = minimise(
-            self.curvature, Poses(self.curvature.posterior.graph.node_ids, wxyz, position), max_steps=_MOST_STEPS
-        )
+        start = Poses(self.curvature.posterior.graph.node_ids, wxyz, position)
+        try:
+            found = minimise(self.curvature, start, max_steps=_MOST_STEPS)
+        except NotPositiveDefiniteError:  # nothing holds a node there
+            return None
         return self.add(found.poses) if found.status == "converged" and found.is_minimum else None
 
     def label(self, wxyz: Array, position: Array, apart: Array) -> int:
