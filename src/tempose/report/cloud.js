@@ -30,7 +30,7 @@ const LINE_FRAGMENT = `precision mediump float; uniform vec3 colour; void main()
 
 async function main() {
   const payload = JSON.parse(byId("data").textContent);
-  const cloud = { unit: payload.unit, limits: payload.limits, radius: payload.radius, counts: payload.counts };
+  const cloud = { unit: payload.unit, limits: payload.limits, radius: payload.radius, near: payload.near, counts: payload.counts };
   const arrays = ["positions", "sigma", "image", "pose", "photo", "weak", "frusta", "centres", "axes", "home"];
   for (const name of arrays) cloud[name] = await unpack(payload[name]);
   const view = new CloudView(byId("canvas"), cloud);
@@ -81,17 +81,17 @@ class CloudView {
     this.draw();
   }
 
-  /** home: first camera's position, its viewing direction, and the middle of the good points. */
+  /** home: first camera's position, its viewing direction, and where the cameras look on average. */
   show(name) {
     const h = this.cloud.home;
-    const target = [h[6], h[7], h[8]];
-    const flat = Math.atan2(h[3], h[5]);
-    const far = 1.3 * this.cloud.radius / Math.sin(FIELD / 2);
-    if (name === "top") this.orbit = { target, distance: far, yaw: flat, pitch: 1.5 };
+    const target = [0, 0, 0]; // the middle of the good points
+    const turn = (k) => ({ yaw: Math.atan2(h[k], h[k + 2]), pitch: Math.asin(Math.max(-1, Math.min(1, h[k + 1]))) });
+    const far = (1.8 * this.cloud.near) / Math.sin(FIELD / 2);
+    if (name === "top") this.orbit = { target, distance: far, yaw: turn(6).yaw, pitch: 1.5 };
     else if (name === "camera") {
-      const distance = Math.max(1e-9, Math.hypot(target[0] - h[0], target[1] - h[1], target[2] - h[2]));
-      this.orbit = { target: [0, 1, 2].map((k) => h[k] + h[3 + k] * distance), distance, yaw: flat, pitch: Math.asin(Math.max(-1, Math.min(1, h[4]))) };
-    } else this.orbit = { target, distance: far, yaw: flat - 0.35, pitch: 0.35 };
+      const distance = Math.max(1e-9, Math.hypot(h[0], h[1], h[2]));
+      this.orbit = { target: [0, 1, 2].map((k) => h[k] + h[3 + k] * distance), distance, ...turn(3) };
+    } else this.orbit = { target, distance: far, yaw: turn(6).yaw - 0.3, pitch: turn(6).pitch + 0.3 };
     this.draw();
   }
 
@@ -232,7 +232,7 @@ function connect(view, cloud, title) {
   const photo = [...byId("colour").options].find((option) => option.value === "photo");
   if (!cloud.photo.length) photo.remove();
   const typical = cloud.axes.length ? Math.hypot(...cloud.axes.subarray(0, 9)) || Math.hypot(...cloud.axes.subarray(9, 18)) : 0;
-  const fitting = typical > 0 ? Math.max(1, (0.03 * cloud.radius) / typical) : 1;
+  const fitting = typical > 0 ? Math.max(1, (0.06 * cloud.near) / typical) : 1;
   byId("factor").value = Math.min(150, Math.round(50 * Math.log10(fitting)));
   byId("about").textContent = "Drag turns, Shift-drag moves, the wheel zooms.";
   const sorted = Float32Array.from(cloud.sigma.filter((s, k) => s > 0 && !cloud.weak[k])).sort();

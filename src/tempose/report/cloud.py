@@ -33,7 +33,7 @@ MAX_POINTS = 200_000
 """More points are thinned evenly: the page would grow beyond what a browser likes to open."""
 
 _SCRIPTS = ("util.js", "charts.js", "cloud.js")
-_FRUSTUM = 0.04  # depth of a drawn camera, in units of the scene's diameter
+_FRUSTUM = 0.15  # depth of a drawn camera, in units of the first view's radius
 
 
 def write_cloud_page(
@@ -89,18 +89,20 @@ def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:
     middle = np.median(good if len(good) else scene.poses.position, axis=0)
     sigmas = {"sigma": s.sigma, "image": rms_sigma(s.image_covariance), "pose": rms_sigma(s.pose_covariance)}
     photo = None if scene.colour is None else scene.colour[rows] / 255.0
+    near = max(_near(good, middle), 1e-9)
     diameter = s.diameter if np.isfinite(s.diameter) else 1.0
     return {
         "title": title,
         "unit": scene.unit,
         "radius": max(0.5 * diameter, 1e-9),
+        "near": near,
         "counts": s.counts(),
         "positions": pack(s.position[rows] - middle, "<f4"),
         **{name: pack(values[rows], "<f4") for name, values in sigmas.items()},
         "limits": {name: log_limits(values[s.status == GOOD]) for name, values in sigmas.items()},
         "photo": pack(np.zeros((0, 3)) if photo is None else photo, "<f4"),
         "weak": pack((s.status[rows] != GOOD).astype(float), "<f4"),
-        "frusta": pack(_frusta(scene, _FRUSTUM * diameter) - middle, "<f4"),
+        "frusta": pack(_frusta(scene, _FRUSTUM * near) - middle, "<f4"),
         "centres": pack(scene.poses.position - middle, "<f4"),
         "axes": pack(_half_axes(scene.camera_covariance[:, 3:, 3:]), "<f4"),
         "home": pack(_home(scene, middle), "<f4"),
@@ -175,10 +177,18 @@ def _half_axes(covariance: Array) -> Array:
     return np.swapaxes(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :], 1, 2)
 
 
+def _near(good: Array, middle: Array) -> float:
+    """Distance from the middle within which three quarters of the good points lie: the first view shows these."""
+    return float(np.quantile(np.linalg.norm(good - middle, axis=1), 0.75)) if len(good) else 1.0
+
+
 def _home(scene: Scene, middle: Array) -> Array:
-    """First camera's position and viewing direction, and the middle of the points, relative to that middle."""
-    forward = quat.rotate(scene.poses.wxyz[0], np.array([0.0, 0.0, 1.0]))
-    return np.concatenate([scene.poses.position[0] - middle, forward, np.zeros(3)])
+    """First camera's position and viewing direction, and where the cameras look on average; relative to the middle."""
+    forward = quat.rotate(scene.poses.wxyz, np.array([0.0, 0.0, 1.0]))
+    together = forward.mean(axis=0)
+    if np.linalg.norm(together) < 0.2:  # they look all around
+        together = forward[0]
+    return np.concatenate([scene.poses.position[0] - middle, forward[0], together / np.linalg.norm(together)])
 
 
 def _histograms(scene: Scene) -> list[Histogram]:
