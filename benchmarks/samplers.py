@@ -1,15 +1,26 @@
-"""Effective draws per gradient and per second of the exact samplers on standard graphs.
+"""Effective draws per gradient and per second: our samplers, the paper's BOA, and NUTS in BlackJAX, in one run.
 
-    python benchmarks/samplers.py [--draws N] [--samplers collapsed geodesic-mh] GRAPH.g2o ...
+    python benchmarks/samplers.py                        # a random graph of 50 nodes and those of TEMPOSE_DATA
+    python benchmarks/samplers.py GRAPH.g2o ...          # these graphs
+    python benchmarks/samplers.py --scaling              # one family of graphs, 100 to 10 000 nodes
 
 The effective sample size is that of the worst of all rotation coordinates (logarithm at the optimum, one node held), by
-Geyer's initial monotone sequence. Seconds are of processor time.
+Geyer's initial monotone sequence, of one chain. The worst of thousands of *estimates* is low even for perfect draws: the
+column ``if indep.`` is what as many independent normal numbers would get. Seconds are of processor time, without tuning
+(its own column) and compilation. ``× NUTS`` compares with NUTS, diagonal mass matrix. BOA has the exact noise and our
+masses (with the printed noise it does not sample the posterior at all); it accepts everything, so β(U − U*), which should
+be half the degrees of freedom, shows its error. NUTS needs ``pip install '.[bench]'``.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +37,16 @@ from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
 from tempose.posterior import Posterior
 
+SAMPLERS = ("collapsed", "geodesic-mh", "boa", "nuts", "nuts-dense")
+DENSE = 1000  # dimensions up to which a dense mass matrix can be learnt
+
 
 def effective(x):
-    """Effective sizes (d,) of draws (n, d)."""
+    """Effective sizes (d,) of draws (n, d), by blocks of columns."""
+    return np.concatenate([_effective(x[:, k : k + 500]) for k in range(0, x.shape[1], 500)])
+
+
+def _effective(x):
     n = len(x)
     x = x - x.mean(axis=0)
     f = np.fft.rfft(x, 2 * n, axis=0)
@@ -38,56 +56,188 @@ def effective(x):
     return n / np.maximum(2.0 * pairs.sum(axis=0) - 1.0, 1.0 / np.log10(n))
 
 
-def measure(path: Path, name: str, n_draws: int, beta: float) -> str:
-    graph = tempose.read_graph(path)
-    posterior = Posterior(graph)
-    curvature = Curvature(posterior)
-    best = minimise(curvature, start_poses(graph, "chordal", np.random.default_rng(0)))
-    tuning = tune(curvature, best.poses)
-    dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, beta)
-    laplace = None if tuning.laplace is None else Laplace(curvature, best.poses, beta, tuning.laplace)
+def if_independent(n, d):
+    """Worst effective size of d columns of n independent normal numbers."""
+    rng = np.random.default_rng(0)
+    return min(_effective(rng.standard_normal((n, min(500, d - k)))).min() for k in range(0, d, 500))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph, its optimum and what samplers need of it."""
+
+    name: str
+    graph: tempose.PoseGraph
+    beta: float
+
+    @cached_property
+    def optimum(self):
+        """Curvature and minimum."""
+        curvature = Curvature(Posterior(self.graph))
+        return curvature, minimise(curvature, start_poses(self.graph, "chordal", np.random.default_rng(0)))
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The sampling problem at the optimum."""
+        curvature, best = self.optimum
+        tuning = tune(curvature, best.poses)
+        dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, self.beta)
+        laplace = None if tuning.laplace is None else Laplace(curvature, best.poses, self.beta, tuning.laplace)
+        return Problem(curvature.posterior, best.poses, laplace, tuning, dynamics)
+
+    @property
+    def leapfrogs(self) -> float:
+        """Leapfrog steps to turn the slowest mode by half a period, with a step that the fastest one accepts."""
+        tuning = self.problem.tuning
+        return math.pi * tuning.fastest / tuning.slowest
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rotation coordinates (draws, d), β(U − U*), and what they cost."""
+
+    omega: np.ndarray
+    excess: float
+    acceptance: float
+    gradients: float
+    seconds: float
+    tuning_seconds: float
+
+
+def rotations(case: Case, wxyz: np.ndarray) -> np.ndarray:
+    """Rotation vectors at the optimum, the anchor held, of quaternions (..., n, 4)."""
+    curvature, best = case.optimum
+    anchor = curvature.rotation_anchor[0]
+    back = quat.multiply(best.poses.wxyz[anchor], quat.conjugate(wxyz[..., anchor, :]))
+    omega = quat.log(quat.multiply(quat.multiply(back, wxyz), quat.conjugate(best.poses.wxyz)))
+    return np.delete(omega, anchor, axis=-2).reshape(-1)
+
+
+def run_ours(case: Case, name: str, draws: int) -> Run:
     began = time.process_time()
-    choice = choose(name, Problem(posterior, best.poses, laplace, tuning, dynamics))
+    problem = case.problem
+    if name == "boa":
+        boa = replace(problem.dynamics, scheme=Scheme("boa"))
+        sampler = choose("geodesic", replace(problem, dynamics=boa)).sampler
+    else:
+        sampler = choose(name, problem).sampler
     tuned = time.process_time() - began
     rng = np.random.default_rng(3)
-    chain = choice.sampler.start(rng)
-    for _ in range(choice.sampler.warmup):
+    chain = sampler.start(rng)
+    for _ in range(sampler.warmup):
         chain.advance(rng)
-    began = time.process_time()
-    energy, omega, cost = [], [], []
-    anchor = curvature.rotation_anchor[0]
-    for _ in range(n_draws):
+    chain_seconds, energy, omega, cost = 0.0, [], [], []
+    for _ in range(draws):
+        began = time.process_time()
         draw = chain.advance(rng)
-        back = quat.multiply(best.poses.wxyz[anchor], quat.conjugate(draw.wxyz[anchor]))
-        aligned = quat.multiply(back, draw.wxyz)
-        omega.append(np.delete(quat.log(quat.multiply(aligned, quat.conjugate(best.poses.wxyz))), anchor, axis=0))
-        energy.append(beta * (draw.potential - best.potential))
+        chain_seconds += time.process_time() - began
+        omega.append(rotations(case, draw.wxyz))
+        energy.append(draw.potential)
         cost.append((draw.acceptance, draw.gradients))
-    seconds = time.process_time() - began
-    ess = effective(np.reshape(omega, (n_draws, -1)))
     acceptance, gradients = np.mean(cost, axis=0)
-    return (
-        f"{path.stem:15s} {choice.sampler.name:12s} {acceptance:6.2f} {gradients:8.2f} {ess.min():8.0f} {np.median(ess):8.0f} "
-        f"{n_draws:6d} {ess.min() / n_draws / gradients:10.3f} {ess.min() / seconds:10.1f} "
-        f"{1e3 * seconds / n_draws / gradients:8.2f} "
-        f"{tuned:7.1f} {np.mean(energy):10.1f} {0.5 * curvature.dimension:9.1f}"
-    )
+    excess = case.beta * (np.mean(energy) - case.optimum[1].potential)
+    return Run(np.array(omega), excess, acceptance, gradients, chain_seconds, tuned)
+
+
+def run_nuts(case: Case, draws: int, budget: float, dense: bool) -> Run | str:
+    """A run, or why there is none."""
+    try:
+        import nuts
+    except ImportError as error:
+        return f"not run: {error}; pip install '.[bench]'"
+    d = 6 * (case.graph.n_nodes - 1)
+    if dense and d > DENSE:
+        return f"not run: a dense mass matrix of {d} × {d} cannot be learnt from a warm-up"
+    best = case.optimum[1]
+    value = nuts.log_density(case.graph, best.poses, case.beta)
+    warmup = 1000 if dense else 500
+    one = nuts.gradient_seconds(value, np.zeros(d))
+    expected = case.leapfrogs * one * (warmup + draws)
+    if expected > budget:
+        return (
+            f"not run: {one * 1e3:.1f} ms a gradient, about {case.leapfrogs:.0f} gradients a draw (from the slowest and the "
+            f"fastest mode): {expected / 60:.0f} minutes for {draws} draws (--budget)"
+        )
+    found = nuts.run(value, np.zeros(d), draws, warmup, 0, dense=dense)
+    x = found.draws.reshape(draws, -1, 6)
+    from tempose.poses import Poses
+
+    potentials = []
+    for each in x:
+        move = np.concatenate([np.zeros((1, 6)), each])
+        wxyz = quat.multiply(quat.exp(move[:, :3]), best.poses.wxyz)
+        potentials.append(
+            case.problem.posterior.potential(Poses(case.graph.node_ids, wxyz, best.poses.position + move[:, 3:]))
+        )
+    excess = case.beta * (np.mean(potentials) - best.potential)
+    return Run(
+        x[:, :, :3].reshape(draws, -1), excess, found.acceptance.mean(), found.leapfrogs.mean(), found.seconds,
+        found.warmup_seconds,
+    )  # fmt: skip
+
+
+HEADER = (
+    f"{'graph':13s} {'sampler':12s} {'accept':>6s} {'grad/draw':>9s} {'draws':>6s} {'worst':>6s} {'median':>6s} "
+    f"{'if indep.':>9s} {'ESS/grad':>9s} {'ESS/s':>9s} {'× NUTS':>7s} {'ms/grad':>8s} "
+    f"{'tuning s':>8s} {'β(U−U*)':>9s} {'dof/2':>8s}"
+)
+
+
+def rows(case: Case, samplers: list[str], draws: int, budget: float) -> Iterator[str]:
+    """One line per sampler, NUTS first, so that the others can be compared with it."""
+    compared = math.nan
+    for name in sorted(samplers, key=lambda name: name != "nuts"):
+        count = min(draws, 1000) if name == "geodesic-mh" or name == "boa" else draws
+        result = run_nuts(case, count, budget, name == "nuts-dense") if "nuts" in name else run_ours(case, name, count)
+        if isinstance(result, str):
+            yield f"{case.name:13s} {name:12s} {result}"
+            continue
+        ess = effective(result.omega)
+        per_second = ess.min() / result.seconds
+        if name == "nuts":
+            compared = per_second
+        ratio = f"{per_second / compared:7.0f}" if math.isfinite(compared) else "      –"
+        n, d = result.omega.shape
+        yield (
+            f"{case.name:13s} {name:12s} {result.acceptance:6.2f} {result.gradients:9.2f} {n:6d} {ess.min():6.0f} "
+            f"{np.median(ess):6.0f} {if_independent(n, d):9.0f} {ess.min() / n / result.gradients:9.4f} {per_second:9.2f} "
+            f"{ratio} {1e3 * result.seconds / n / result.gradients:8.2f} {result.tuning_seconds:8.1f} "
+            f"{result.excess:9.1f} {0.5 * case.optimum[0].dimension:8.1f}"
+        )
+
+
+def graphs(arguments: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGraph]]:
+    if arguments.scaling:
+        for n in (100, 1000, 10_000):
+            yield f"{n} nodes", tempose.simulate(n, shape="trajectory", seed=1).graph
+        return
+    if not arguments.graphs:
+        yield "random 50", tempose.simulate(50, completeness=0.5, sigma_rot_deg=3.0, sigma_trans=0.05, seed=1).graph
+        folder = os.environ.get("TEMPOSE_DATA")
+        if not folder:
+            raise SystemExit("TEMPOSE_DATA is not set: name the graphs to measure")
+        names = ("smallGrid3D", "sphere2500", "torus3D")
+        arguments.graphs = [Path(folder) / "g2o" / f"{name}.g2o" for name in names]
+    for path in arguments.graphs:
+        yield path.stem, tempose.read_graph(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("graphs", nargs="+", type=Path)
-    parser.add_argument("--samplers", nargs="+", default=["collapsed"])
-    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("graphs", nargs="*", type=Path)
+    parser.add_argument("--scaling", action="store_true", help="graphs of one family and 100, 1000, 10 000 nodes")
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, help="default: all, with --scaling collapsed")
+    parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--beta", type=float, default=1.0)
-    arguments = parser.parse_args()
-    print(
-        f"{'graph':15s} {'sampler':12s} {'accept':>6s} {'grad/draw':>8s} {'worstESS':>8s} {'median':>8s} {'draws':>6s} "
-        f"{'ESS/grad':>10s} {'ESS/s':>10s} {'ms/grad':>8s} {'tune s':>7s} {'β(U−U*)':>10s} {'dof/2':>9s}"
+    parser.add_argument(
+        "--budget", type=float, default=600.0, help="seconds that a run of NUTS may be expected to take"
     )
-    for path in arguments.graphs:
-        for name in arguments.samplers:
-            print(measure(path, name, arguments.draws, arguments.beta), flush=True)
+    arguments = parser.parse_args()
+    samplers = arguments.samplers or (["collapsed"] if arguments.scaling else list(SAMPLERS))
+    print(HEADER, flush=True)
+    for name, graph in graphs(arguments):
+        for line in rows(Case(name, graph, arguments.beta), samplers, arguments.draws, arguments.budget):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -212,7 +212,9 @@ def test_errors_of_reported_sigmas_cover() -> None:
     assert np.std(np.concatenate(z)) == pytest.approx(1.0, abs=0.2)  # 228 values
 
 
-def test_disagreeing_and_sticky_chains_are_called_bad(small: tuple[PoseGraph, Poses]) -> None:
+def test_disagreeing_and_sticky_chains_are_called_bad(
+    small: tuple[PoseGraph, Poses], monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, truth = small
     rng = np.random.default_rng(10)
     x = coordinates(rng, 0.0, 4, 150)
@@ -225,8 +227,12 @@ def test_disagreeing_and_sticky_chains_are_called_bad(small: tuple[PoseGraph, Po
     sticky = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.97, 4, 150), rng), truth, Gauge(graph))
     assert sticky.level == "bad" and any("--thin" in line for line in sticky.advice)
 
-    few = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.0, 4, 60), rng), truth, Gauge(graph))
-    assert few.level == "not good" and any("take more draws" in line for line in few.advice)
+    made = made_draws(graph, truth, coordinates(rng, 0.0, 4, 60), rng)
+    few = diag.diagnose(made, truth, Gauge(graph))
+    assert few.level == "usable" and any("take more draws" in line for line in few.advice)
+    assert f"every σ is known to ±{100 * few.worst_sigma_error.value:.2g}% or better, but " in few.verdict
+    monkeypatch.setattr(diag, "SIGMA_USABLE", 0.001)
+    assert diag.diagnose(made, truth, Gauge(graph)).level == "not good"
 
 
 def test_stuck_coordinates_are_not_mistaken_for_held_ones(small: tuple[PoseGraph, Poses]) -> None:

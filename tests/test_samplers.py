@@ -18,6 +18,7 @@ from tempose.bingham import Bingham
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
+from tempose.inference.adjusted import AdjustedChain, AdjustedSampler, after_friction
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Problem, choose
 from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
@@ -36,7 +37,9 @@ from tempose.posterior import Posterior, Priors
 from tempose.simulation import measure
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
-ALL = (*EXACT, "geodesic")
+ADJUSTED = ("baoab-mh", "aboba-mh", "boa-mh")
+EACH = (*EXACT, "geodesic", *ADJUSTED)
+ALL = (*EXACT, "geodesic", *(pytest.param(name, marks=pytest.mark.slow) for name in ADJUSTED))  # in long tests
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,13 @@ def test_mean_energy(eight: Case, tmp_path: Path, name: str, beta: float) -> Non
     assert draws.sampler == name
 
 
+@pytest.mark.parametrize("name", ADJUSTED)
+def test_mean_energy_of_adjusted_schemes(eight: Case, tmp_path: Path, name: str) -> None:
+    mean, error = mean_and_error(eight.run(name, 800, tmp_path).energies[0] - eight.lowest)
+    assert error < 0.5
+    assert abs(mean - 21.0) < 4.0 * error + 0.2
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_relative_covariance_is_laplace_at_low_noise(eight: Case, tmp_path: Path, name: str) -> None:
     beta = 100.0
@@ -119,7 +129,7 @@ def test_relative_covariance_is_laplace_at_low_noise(eight: Case, tmp_path: Path
         assert np.abs((got.covariance - expected) / scale).max() < 0.15
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", EACH)
 def test_resumed_is_identical_and_seeds_differ(eight: Case, tmp_path: Path, name: str) -> None:
     whole = eight.run(name, 12, tmp_path / "whole", chains=3)
     for count in (4, 9, 12):
@@ -134,14 +144,14 @@ def test_resumed_is_identical_and_seeds_differ(eight: Case, tmp_path: Path, name
     assert np.abs(whole.arrays[1] - whole.arrays[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", EACH)
 def test_a_chain_is_the_same_alone_and_among_threads(eight: Case, tmp_path: Path, name: str) -> None:
     alone = eight.run(name, 6, tmp_path / "alone", chains=1)
     among = eight.run(name, 6, tmp_path / "among", chains=4)
     np.testing.assert_array_equal(alone.arrays[0], among.arrays[0])
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", EACH)
 def test_stopping_keeps_what_was_drawn(eight: Case, tmp_path: Path, name: str) -> None:
     sampler, stop = choose(name, eight.problem()).sampler, threading.Event()
     plan = SamplingPlan(1.0, 1, 50, 0)
@@ -273,7 +283,9 @@ def test_without_the_volume_factor_quadrature_would_notice(tmp_path: Path, monke
 
     code = _kernels.evaluate.py_func.__code__
     broken = types.FunctionType(code, {**vars(_kernels), "pull_back": flat})  # interpreted
+    follow = types.FunctionType(_kernels.follow.py_func.__code__, {**vars(_kernels), "evaluate": broken})
     monkeypatch.setattr(_kernels, "evaluate", broken)
+    monkeypatch.setattr(_kernels, "follow", follow)
     with pytest.raises(AssertionError):
         test_one_wide_edge_against_quadrature(tmp_path, "collapsed", 80.0)
 
@@ -321,7 +333,7 @@ def chains_of(case: Case, name: str) -> tuple[CollapsedChain | MetropolisChain, 
 @pytest.mark.parametrize("kicks", [2, 3, 8, 32])
 def test_kicks_integrate_what_is_cubic(kicks: int) -> None:
     turn = 1.43
-    weights, times = np.array(kick_weights(turn, kicks)), np.linspace(0.0, turn, kicks + 1)
+    weights, times = kick_weights(turn, kicks), np.linspace(0.0, turn, kicks + 1)
     for frequency, phase in ((1.0, 0.0), (1.0, 0.7), (3.0, 0.0), (3.0, 2.0)):
         exact = (math.sin(frequency * turn + phase) - math.sin(phase)) / frequency
         assert weights @ np.cos(frequency * times + phase) == pytest.approx(exact, abs=1e-12)
@@ -335,7 +347,9 @@ def test_cubic_weights_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch)
     velocities = rng.standard_normal((200, 48))
     errors = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     with monkeypatch.context() as patch:
-        patch.setattr("tempose.inference.collapsed.kick_weights", lambda turn, kicks: [turn / 4, turn / 2, turn / 4])
+        patch.setattr(
+            "tempose.inference.collapsed.kick_weights", lambda turn, kicks: turn * np.array([0.25, 0.5, 0.25])
+        )
         plain = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     assert np.std(errors) < 0.6 * np.std(plain)
 
@@ -403,6 +417,74 @@ def test_acceptance_of_a_wrong_energy_would_be_noticed(
     draws = sample(eight.posterior, crude, SamplingPlan(1.0, 1, 3000, 0), tmp_path)
     mean, error = mean_and_error(draws.energies[0] - eight.lowest)
     assert abs(mean - 21.0) > 4.0 * error + 0.2
+
+
+# ---------------------------------------------------------------------- adjusted schemes
+
+
+def test_what_follows_friction() -> None:
+    assert after_friction("baoab") == "abba"
+    assert after_friction("ABOBA") == "baab"
+    assert after_friction("boa") == "ab"
+    assert after_friction("obabo") == "bab"
+    with pytest.raises(OptionError, match="friction in several places"):
+        after_friction("aobo")
+
+
+@pytest.mark.parametrize("name", ADJUSTED)
+def test_adjusted_moves_have_a_way_back(eight: Case, name: str) -> None:
+    sampler = choose(name, eight.problem()).sampler
+    assert isinstance(sampler, AdjustedSampler)
+    chain = sampler.start(np.random.default_rng(3))
+    chain.set_step(2.0 * sampler.dynamics.step)
+    before, potential = chain.chain.state, chain.potential
+    error, _ = chain.propose(0)
+    assert abs(error) > 1e-3
+    chain.chain.velocity[:] *= -1.0
+    back, _ = chain.propose(len(chain.moves) - 1)  # for boa the other order
+    assert back == pytest.approx(-error, abs=1e-8)
+    assert chain.potential == pytest.approx(potential, rel=1e-9)
+    np.testing.assert_allclose(chain.chain.state.wxyz, before.wxyz, atol=1e-10)
+    np.testing.assert_allclose(chain.chain.velocity, -before.velocity, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", ["nothing", "test", "order"])
+def test_adjusted_schemes_need_each_of_their_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Crude steps on one wide edge are right with the test and the coin, and wrong without either."""
+    case = one_edge(40.0)
+    sampler = choose("boa-mh", case.problem()).sampler
+    assert isinstance(sampler, AdjustedSampler)
+    crude = replace(sampler, dynamics=replace(sampler.dynamics, step=0.25, friction=0.4), thin=3)
+    if broken == "test":
+        propose = AdjustedChain.propose
+        monkeypatch.setattr(AdjustedChain, "propose", lambda self, which: (min(0.0, propose(self, which)[0]), 1))
+    elif broken == "order":
+        start = AdjustedChain.__init__
+
+        def one_way(self, *arguments) -> None:  # type: ignore[no-untyped-def]
+            start(self, *arguments)
+            self.moves, self.orders = self.moves[:1], self.orders[:1]
+
+        monkeypatch.setattr(AdjustedChain, "__init__", one_way)
+    draws = sample(case.posterior, crude, SamplingPlan(1.0, 1, 20_000, 0), tmp_path)
+    mean, error = mean_and_error(draws.energies[0])
+    exact = 1.5 + wide_energy(case)
+    if broken == "nothing":
+        assert abs(mean - exact) < 4.0 * error
+        assert draws.acceptance < 0.95
+    else:
+        assert abs(mean - exact) > 5.0 * error
+
+
+def wide_energy(case: Case) -> float:
+    """Mean of ``λ sin²(θ/2)`` of one edge; the three coordinates of its position add ½ each."""
+    s2 = np.sin(0.5 * np.linspace(0.0, math.pi, 20_001)) ** 2
+    lam = float(case.posterior.graph.concentration[0])
+    density = np.exp(-lam * s2) * s2
+    return float(np.sum(density * lam * s2) / np.sum(density))
 
 
 # ---------------------------------------------------------------------- the choice

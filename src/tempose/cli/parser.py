@@ -218,7 +218,10 @@ def _solve(commands: Commands) -> None:  # type: ignore[valid-type]
         "--beta", type=float, help="inverse temperature of the draws (default 1, the posterior; paper: 1000)"
     )
     group.add_argument(
-        "--sampler", choices=["auto", "collapsed", "geodesic-mh", "tempering", "jumping", "geodesic"],
+        "--sampler",
+        choices=[
+            "auto", "collapsed", "geodesic-mh", "baoab-mh", "aboba-mh", "boa-mh", "tempering", "jumping", "geodesic"
+        ],
         help="auto (default): the fastest exact one for the problem; tempering, jumping: go between separate modes; "
         "geodesic (paper): the splitting schemes without a test",
     )  # fmt: skip
@@ -404,7 +407,9 @@ def _calibrate(commands: Commands) -> None:  # type: ignore[valid-type]
     )
     group = parser.add_argument_group("how to fit")
     group.add_argument(
-        "--sampler", choices=["auto", "collapsed", "geodesic-mh", "geodesic"], help="as in tempose solve"
+        "--sampler",
+        choices=["auto", "collapsed", "geodesic-mh", "baoab-mh", "aboba-mh", "boa-mh", "geodesic"],
+        help="as in tempose solve",
     )
     group.add_argument("--chains", type=int, help="chains per graph (default 2)")
     group.add_argument("--scheme", help="as in tempose solve: baoab, boa (paper), ...")

@@ -110,7 +110,27 @@ def evaluate(model, beta, y, work, g, state, out):  # type: ignore[no-untyped-de
     return remainder if largest < math.pi**2 and math.isfinite(remainder) else math.inf
 
 
+@njit(cache=True, nogil=True)
+def follow(model, beta, part, weights, y, v, work, g, state, out):  # type: ignore[no-untyped-def]
+    """Kick, and turn by ``part`` and kick as often as there are more weights; return W at the end.
+
+    ``y``, ``v`` and the gradient ``out`` (6n,) are those at the beginning, and overwritten by those at the end.
+    """
+    c, s = math.cos(part), math.sin(part)
+    v -= weights[0] * out
+    remainder = math.inf
+    for k in range(1, len(weights)):
+        ahead = c * y + s * v
+        v[:] = c * v - s * y
+        y[:] = ahead
+        remainder = evaluate(model, beta, y, work, g, state, out)
+        v -= weights[k] * out
+    return remainder
+
+
 # The same, interpreted, over the parallel gradient: for large graphs, where one gradient dwarfs a Python call.
-evaluate_parallel = types.FunctionType(
-    evaluate.py_func.__code__, {**globals(), "gradient": potential.gradient_parallel}, "evaluate_parallel"
+_parallel = {**globals(), "gradient": potential.gradient_parallel}
+evaluate_parallel = types.FunctionType(evaluate.py_func.__code__, _parallel, "evaluate_parallel")
+follow_parallel = types.FunctionType(
+    follow.py_func.__code__, {**_parallel, "evaluate": evaluate_parallel}, "follow_parallel"
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tempose.errors import OptionError
-from tempose.inference import collapsed, geodesic, jumping, tempering
+from tempose.inference import adjusted, collapsed, geodesic, jumping, tempering
 from tempose.inference.chain import Dynamics
 from tempose.inference.geodesic import MetropolisSampler
 from tempose.inference.sampler import Sampler
@@ -81,6 +81,20 @@ class Problem:
             self.posterior, self.center, self.laplace, self.tuning.inverse_mass, replace(self.dynamics, step=step),
             thin, warmup, steps=steps,
         )  # fmt: skip
+
+    def adjusted(self, scheme: str, settings: dict[str, Any] | None = None) -> Sampler:
+        """A scheme with a test at each step: tuned by a pilot chain, or with settings found earlier."""
+        found = settings or {"step": self.tuning.step, "friction": self.tuning.friction, "thin": self.thin or 0}
+        dynamics = replace(self.dynamics, step=found["step"], friction=found["friction"])
+        sampler = adjusted.AdjustedSampler(
+            self.posterior, self.center, self.laplace, self.tuning.inverse_mass, dynamics, found["thin"],
+            adjusted.WARMUP, scheme,
+        )  # fmt: skip
+        if settings is None:
+            sampler = adjusted.tune_adjusted(sampler, self.tuning.slowest, self.seed)
+        if self.warmup is not None:
+            sampler = replace(sampler, warmup=-(-self.warmup // sampler.thin))
+        return sampler
 
     def collapsed(self, settings: dict[str, Any] | None = None) -> tuple[Sampler, float]:
         """The collapsed sampler and the acceptance of its pilot chain (1 if the settings were found earlier)."""
@@ -177,6 +191,8 @@ def _make(name: str, problem: Problem, recorded: dict[str, Any] | None) -> Sampl
         return problem.collapsed(recorded)[0]
     if name == "geodesic":
         return problem.geodesic()
+    if name in ("baoab-mh", "aboba-mh", "boa-mh"):
+        return problem.adjusted(name.removesuffix("-mh"), recorded)
     return {"geodesic-mh": problem.geodesic_mh, "tempering": problem.tempering, "jumping": problem.jumping}[name](
         recorded
     )

@@ -24,6 +24,7 @@ kicks may be rejected for long; so now and then, at random, one has many, and le
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,9 @@ class CollapsedTarget:
     ----------
     laplace
         The optimum, the Hessian's factor, β.
+    metric
+        Blocks (diagonal, edges) of the matrix that ``laplace.factor`` is of, if that is not the exact Hessian: still
+        exact, as W makes up for the difference, but slower (``examples/sampler_designs.py``).
 
     Raises
     ------
@@ -72,7 +76,7 @@ class CollapsedTarget:
         If the precision of positions depends on the rotations, so that they cannot be integrated out.
     """
 
-    def __init__(self, laplace: Laplace) -> None:
+    def __init__(self, laplace: Laplace, metric: tuple[Array, Array] | None = None) -> None:
         from tempose.inference._kernels import Model
         from tempose.sparse.repeated import panels
 
@@ -85,7 +89,7 @@ class CollapsedTarget:
         positions = PositionPrecision(self.posterior, self.held).factor()
         self.careful = widest_edge(laplace) > NOT_NARROW
         table = self.posterior.edge_table
-        diagonal, off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+        diagonal, off = metric or curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
         self.model = Model(
             panels(laplace.factor), panels(positions, lanes=True),
             self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
@@ -102,6 +106,18 @@ class CollapsedTarget:
         evaluate = _kernels.evaluate_parallel if self.posterior.runs_parallel else _kernels.evaluate
         remainder = float(evaluate(self.model, self.beta, y, work, rows(n), state, gradient))
         return Point(y, remainder, gradient, state)
+
+    def follow(self, point: Point, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
+        """Where the dynamics leads in a time, and the velocity there."""
+        from tempose.inference import _kernels
+        from tempose.kernels.memory import rows
+
+        n, work = len(self.held), self.posterior.workspace()
+        y, v, gradient, state = point.y.copy(), velocity.copy(), point.gradient.copy(), rows(n)
+        follow = _kernels.follow_parallel if self.posterior.runs_parallel else _kernels.follow
+        weights = kick_weights(turn, kicks)
+        remainder = float(follow(self.model, self.beta, turn / kicks, weights, y, v, work, rows(n), state, gradient))
+        return Point(y, remainder, gradient, state), v
 
     def draw_positions(self, point: Point, rng: np.random.Generator) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
@@ -160,9 +176,9 @@ class CollapsedChain:
         """Quaternions, positions and U of a draw."""
         return self.target.draw_positions(self.point, rng)
 
-    def evaluate(self, y: Array) -> Point:
-        """The target as it is now."""
-        return self.target.at(y)
+    def follow(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
+        """Where the dynamics leads in a time, and the velocity there."""
+        return self.target.follow(self.point, velocity, turn, kicks)
 
     def trajectory(self, rng: np.random.Generator, kicks: int) -> float:
         """Propose and accept or reject; return the probability of acceptance."""
@@ -176,19 +192,26 @@ class CollapsedChain:
 
     def propose(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, float]:
         """Follow the dynamics for a time; return where it ends and by how much its energy has grown."""
-        point, v = self.point, velocity
-        before = point.remainder + 0.5 * float(point.y @ point.y + v @ v)
-        c, s = math.cos(turn / kicks), math.sin(turn / kicks)
-        first, *others = kick_weights(turn, kicks)
-        v = v - first * point.gradient
-        for weight in others:
-            y, v = c * point.y + s * v, c * v - s * point.y
-            point = self.evaluate(y)
-            v -= weight * point.gradient
+        before = self.point.remainder + 0.5 * float(self.point.y @ self.point.y + velocity @ velocity)
+        point, v = self.follow(velocity, turn, kicks)
         return point, point.remainder + 0.5 * float(point.y @ point.y + v @ v) - before
 
 
-def kick_weights(turn: float, kicks: int) -> list[float]:
+def follow_by_parts(
+    evaluate: Callable[[Array], Point], point: Point, velocity: Array, turn: float, kicks: int
+) -> tuple[Point, Array]:
+    """The dynamics as in :meth:`CollapsedTarget.follow`, for any target that can be evaluated."""
+    c, s = math.cos(turn / kicks), math.sin(turn / kicks)
+    first, *others = kick_weights(turn, kicks)
+    v = velocity - first * point.gradient
+    for weight in others:
+        y, v = c * point.y + s * v, c * v - s * point.y
+        point = evaluate(y)
+        v = v - weight * point.gradient
+    return point, v
+
+
+def kick_weights(turn: float, kicks: int) -> Array:
     r"""Weights :math:`w_0 \dots w_k` of the kicks at the ends of k equal parts of a turn T.
 
     To first order in W the energy error of a trajectory is that of the quadrature :math:`\sum_j w_j \dot W(t_j)` for
@@ -198,14 +221,15 @@ def kick_weights(turn: float, kicks: int) -> list[float]:
     """
     h = turn / kicks
     weights = np.full(kicks + 1, h)
-    weights[[0, -1]] *= 0.5
+    weights[0] = weights[-1] = 0.5 * h
     if kicks > 1:
-        frequency = np.array([1.0, 3.0])
-        wave = np.cos(frequency[:, None] * np.linspace(-0.5 * turn, 0.5 * turn, kicks + 1))
-        missing = 2.0 * np.sin(0.5 * frequency * turn) / frequency - wave @ weights
-        weights += wave.T @ np.linalg.solve(wave @ wave.T, missing)
-    found: list[float] = weights.tolist()
-    return found
+        times = np.arange(kicks + 1) * h - 0.5 * turn
+        one, three = np.cos(times), np.cos(3.0 * times)
+        a, b, c = one @ one, one @ three, three @ three
+        r, s = 2.0 * math.sin(0.5 * turn) - one @ weights, 2.0 / 3.0 * math.sin(1.5 * turn) - three @ weights
+        det = a * c - b * b
+        weights += (c * r - b * s) / det * one + (a * s - b * r) / det * three
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,11 +263,15 @@ def _inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
 
 
 def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
+    """The sampler for a Gaussian approximation, tuned; see :func:`tune_target`."""
+    return tune_target(target_of(laplace), seed, thin=thin, warmup=warmup)
+
+
+def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
     """The sampler with the number of kicks that a pilot chain found best, and how well it was accepted there.
 
     With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective; that per kick decides.
     """
-    target = target_of(laplace)
     rng = streams.generator(seed, "tune")
     chain = target.chain({"y": _inside(target, rng)}, 1, 1)
 

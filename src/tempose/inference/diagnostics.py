@@ -28,8 +28,9 @@ Mask = NDArray[np.bool_]
 
 COORDINATES = ("rx", "ry", "rz", "x", "y", "z")
 
-RHAT_GOOD, RHAT_BAD = 1.01, 1.1
+RHAT_GOOD, RHAT_USABLE, RHAT_BAD = 1.01, 1.05, 1.1
 ESS_GOOD, ESS_BAD = 400.0, 100.0
+SIGMA_USABLE = 0.1  # relative Monte Carlo error of the worst σ
 ENERGY_GOOD = 0.3
 FEWEST_DRAWS = 4  # per chain, for anything to be said
 
@@ -214,7 +215,7 @@ class Diagnostics:
     Attributes
     ----------
     level
-        ``good``, ``not good``, ``bad``, or ``cannot tell``.
+        ``good``, ``usable``, ``not good``, ``bad``, or ``cannot tell``.
     verdict
         The same in one sentence with the numbers behind it.
     advice
@@ -475,23 +476,29 @@ def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
         share = f"above {RHAT_GOOD} in {many} of {int(np.sum(np.isfinite(d.rhat)))} coordinates"
         far = worst_rhat.value > RHAT_BAD
         words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
-        troubles.append(("bad" if far else "not good", words))
+        troubles.append(("bad" if far else "usable" if worst_rhat.value <= RHAT_USABLE else "not good", words))
     for name, worst, each in (("bulk", bulk, d.ess_bulk), ("tail", tail, d.ess_tail)):
         if worst.value < ESS_GOOD:
             usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
-            troubles.append(("bad" if worst.value < ESS_BAD else "not good", f"{name} ESS only {worst}{usual}"))
+            troubles.append(("bad" if worst.value < ESS_BAD else "usable", f"{name} ESS only {worst}{usual}"))
     if d.energy_mixing < ENERGY_GOOD:
         troubles.append(("not good", f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"))
     if d.n_chains == 1:
         troubles.append(("not good", "one chain cannot show that it has seen everything"))
     if d.n_chains < n_chains_made:
         troubles.append(("not good", f"{n_chains_made - d.n_chains} chain(s) left out, too short"))
-    level = "bad" if any(t[0] == "bad" for t in troubles) else "not good" if troubles else "good"
     sigma = d.worst_sigma_error.value
+    found = {kind for kind, _ in troubles}
+    if found == {"usable"} and not sigma <= SIGMA_USABLE:
+        found = {"not good"}
+    level = next((kind for kind in ("bad", "not good", "usable") if kind in found), "good")
     # the errors themselves come from these draws: they mean nothing if the draws are bad
     known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) and level != "bad" else ""
-    if troubles:
-        verdict = f"{level}: {'; '.join(t[1] for t in troubles)}{known}"
+    reasons = "; ".join(words for _, words in troubles)
+    if level == "usable":
+        verdict = f"usable: every σ is known to ±{100.0 * sigma:.2g}% or better, but {reasons}"
+    elif troubles:
+        verdict = f"{level}: {reasons}{known}"
     else:
         verdict = (
             f"good: R-hat ≤ {worst_rhat.value:.3f}, bulk ESS ≥ {bulk.value:.0f}, tail ESS ≥ {tail.value:.0f}{known}"
@@ -515,7 +522,7 @@ def _advice(d: Diagnostics, worst_rhat: float, least_ess: float) -> tuple[str, .
         if least_ess < 0.2 * total:
             lines.append(f"draws are correlated: keep them {math.ceil(factor)}× further apart (--thin), or take {more}")
         else:
-            lines.append(f"take more draws: {more} should do")
+            lines.append(f"for a good verdict take more draws: {more} should do")
     elif RHAT_GOOD < worst_rhat <= RHAT_BAD:
         lines.append(f"take longer chains: --draws {_round_up(2.0 * total)}")
     if d.n_chains == 1:

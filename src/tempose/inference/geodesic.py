@@ -1,6 +1,7 @@
 """The geodesic splitting schemes as samplers: unadjusted, as in the paper, and Metropolis-adjusted.
 
-The adjusted one is Hamiltonian Monte Carlo on (S³ × ℝ³)ⁿ: fresh velocities from ``N(0, M⁻¹/β)``, then some steps
+The adjusted one (for adjusted versions of each scheme see :mod:`tempose.inference.adjusted`) is Hamiltonian Monte Carlo
+on (S³ × ℝ³)ⁿ: fresh velocities from ``N(0, M⁻¹/β)``, then some steps
 kick(h/2), geodesic(h), kick(h/2), each of which is reversible and preserves the product of the sphere's area and Lebesgue
 measure, then acceptance with probability ``min(1, exp(−β ΔE))``, ``E = U + ½ vᵀMv``. It needs no chart, no Hessian at
 the optimum that means anything, no isotropy and no flat prior: slower than :mod:`tempose.inference.collapsed`, never wrong.
@@ -36,7 +37,8 @@ def _random_key(rng: np.random.Generator) -> NDArray[np.uint64]:
     return rng.integers(0, 1 << 32, 2, dtype=np.uint64)
 
 
-def _arrays(state: ChainState) -> dict[str, Array]:
+def state_arrays(state: ChainState) -> dict[str, Array]:
+    """A state as named arrays, for a checkpoint."""
     return {
         "wxyz": state.wxyz, "position": state.position, "velocity": state.velocity, "step": np.array(float(state.step))
     }  # fmt: skip
@@ -47,8 +49,8 @@ def _state(arrays: dict[str, Array]) -> ChainState:
 
 
 @dataclass(frozen=True, eq=False)
-class _Geodesic:
-    """What both samplers need: the posterior, where to start, the masses."""
+class GeodesicStart:
+    """What all these samplers need: the posterior, where to start, the masses."""
 
     posterior: Posterior
     center: Poses
@@ -70,7 +72,7 @@ class _Geodesic:
 
 
 @dataclass(frozen=True, eq=False)
-class GeodesicSampler(_Geodesic):
+class GeodesicSampler(GeodesicStart):
     """TG-MCMC: ``thin`` steps of a splitting scheme from draw to draw, all accepted, so with an error of its step."""
 
     name: str = "geodesic"
@@ -101,7 +103,7 @@ class SchemeChain:
 
     def arrays(self) -> dict[str, Array]:
         """What the chain continues from."""
-        return _arrays(self.chain.state)
+        return state_arrays(self.chain.state)
 
     def advance(self, rng: np.random.Generator) -> Draw:
         """The next draw."""
@@ -111,7 +113,7 @@ class SchemeChain:
 
 
 @dataclass(frozen=True, eq=False)
-class MetropolisSampler(_Geodesic):
+class MetropolisSampler(GeodesicStart):
     """Geodesic Hamiltonian Monte Carlo with about ``steps`` steps a trajectory, ``thin`` trajectories a draw."""
 
     steps: int = 10
@@ -153,7 +155,7 @@ class MetropolisChain:
 
     def arrays(self) -> dict[str, Array]:
         """What the chain continues from."""
-        return {**_arrays(self.chain.state), "potential": np.array(self.potential)}
+        return {**state_arrays(self.chain.state), "potential": np.array(self.potential)}
 
     def advance(self, rng: np.random.Generator) -> Draw:
         """The next draw."""
@@ -186,6 +188,38 @@ class MetropolisChain:
         return 0.5 * float(np.sum(self.mass * self.chain.velocity**2))
 
 
+class DualAveraging:
+    """A step size on its way to a wanted acceptance: Hoffman & Gelman (2014), with their constants.
+
+    Steps are at most twice the first; :attr:`step` is the next to try, :attr:`average_step` what to keep.
+    """
+
+    def __init__(self, step: float, target: float) -> None:
+        self.target = target
+        self._first = self._log = math.log(step)
+        self._most = self._first + math.log(2.0)
+        self._count, self._lag, self._average = 0, 0.0, 0.0
+
+    @property
+    def step(self) -> float:
+        """The step to try next."""
+        return math.exp(self._log)
+
+    @property
+    def average_step(self) -> float:
+        """The weighted mean of all steps tried."""
+        return math.exp(self._average)
+
+    def learn(self, rate: float) -> None:
+        """Take in the acceptance that the last step had."""
+        self._count += 1
+        k = self._count
+        self._lag += (self.target - rate - self._lag) / (k + 10.0)
+        self._log = min(self._most - math.sqrt(k) / 0.05 * self._lag, self._most)
+        weight = k**-0.75
+        self._average = weight * self._log + (1.0 - weight) * self._average
+
+
 def tune_metropolis(sampler: MetropolisSampler, slowest: float, seed: int) -> Tuned:
     """Tune the step to an acceptance of :data:`TARGET` by dual averaging, and the trajectory to the slowest mode.
 
@@ -194,19 +228,13 @@ def tune_metropolis(sampler: MetropolisSampler, slowest: float, seed: int) -> Tu
     rng = streams.generator(seed, "tune", 1)
     chain = sampler.start(rng)
     wanted = 0.5 * math.pi / slowest
-    log_first = log_step = math.log(sampler.dynamics.step)
-    lag, average = 0.0, 0.0
-    rates = []
-    for k in range(1, PILOT + 1):  # dual averaging as in Hoffman & Gelman (2014), their constants
-        chain.leapfrog = replace(chain.leapfrog, step=math.exp(log_step))
-        chain.steps = int(np.clip(wanted / math.exp(log_step), 1, PILOT_STEPS))
-        rate, _ = chain.trajectory(rng)
-        lag += (TARGET - rate - lag) / (k + 10.0)
-        log_step = min(log_first + math.log(2.0) - math.sqrt(k) / 0.05 * lag, log_first + math.log(2.0))
-        weight = k**-0.75
-        average = weight * log_step + (1.0 - weight) * average
-        rates.append(rate)
-    step = math.exp(average)
+    averaging, rates = DualAveraging(sampler.dynamics.step, TARGET), []
+    for _ in range(PILOT):
+        chain.leapfrog = replace(chain.leapfrog, step=averaging.step)
+        chain.steps = int(np.clip(wanted / averaging.step, 1, PILOT_STEPS))
+        rates.append(chain.trajectory(rng)[0])
+        averaging.learn(rates[-1])
+    step = averaging.average_step
     steps = int(np.clip(math.ceil(wanted / step), 1, MOST_STEPS))
     tuned = replace(sampler, dynamics=replace(sampler.dynamics, step=step), steps=steps)
     return Tuned(tuned, float(np.mean(rates[PILOT // 2 :])))

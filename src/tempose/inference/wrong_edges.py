@@ -30,6 +30,7 @@ from tempose.inference.collapsed import (
     CollapsedTarget,
     Point,
     PositionPrecision,
+    follow_by_parts,
     widest_edge,
 )
 from tempose.kernels.potential import EdgeBlocks
@@ -156,6 +157,10 @@ class RobustChain(CollapsedChain):
     def evaluate(self, y: Array) -> Point:
         """The target with the weights as they are now."""
         return self.target.at(y, self.given)
+
+    def follow(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
+        """Where the dynamics with the weights as they are now leads in a time, and the velocity there."""
+        return follow_by_parts(self.evaluate, self.point, velocity, turn, kicks)
 
     def sweep(self, rng: np.random.Generator, kicks: int) -> float:
         """Weights, a trajectory, positions; return the probability that the trajectory is accepted."""

@@ -136,7 +136,7 @@ def _sampling_verdict(solution: Solution) -> list[Fact]:
     found = solution.diagnostics
     if found is None:
         return []
-    tone = {"good": "good", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
+    tone = {"good": "good", "usable": "neutral", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
     note = found.verdict.removeprefix(f"{found.level}: ")
     return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
 
