@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tempose.baselines.base import Estimate
 from tempose.baselines.chordal import chordal
+from tempose.baselines.consensus import consensus
 from tempose.baselines.eig import eig_se3, eig_se3_irls
 from tempose.baselines.godec import r_godec
 from tempose.baselines.govindu import govindu
@@ -30,6 +31,7 @@ METHODS: dict[str, tuple[Callable[..., Estimate], str]] = {
     "irls-half": (irls_half, "the same with the loss √|e| (Chatterjee & Govindu 2018)"),
     "tg-mcmc": (tg_mcmc, "the paper's sampler as an optimiser, from a random start, with the paper's constants"),
     "tempose": (default, "the default: certified minimum of U"),
+    "consensus": (consensus, "where most edges agree, under a narrow loss: needs no noise level and no model of it"),
     "robust": (robust, "wrong edges found and noise estimated: minimum of the robust U"),
 }
 """Function and one-line description of each method."""

@@ -10,9 +10,10 @@ from tempose.cli import console
 def run(arguments: argparse.Namespace) -> int:
     """Describe a graph."""
     from tempose.overview import overview
+    from tempose.robust.triangles import cycle_facts
 
     graph = console.read_graph(arguments)
-    facts = overview(graph)
+    facts = {**overview(graph), **cycle_facts(graph)}
     console.notice(arguments, *graph.notices)
     console.table(
         arguments, [(name.replace("_", " "), _words(value)) for name, value in facts.items()], arguments.graph

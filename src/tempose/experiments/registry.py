@@ -66,6 +66,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "Appendix, 'Graph Evolution': snapshots of the pose graph of an object; TG-MCMC comes from a random start very close to "
         "the truth.",
     ),
+    "robust": Entry(
+        "robust",
+        "errors of every method, GTSAM's GNC and the oracle against the share of wrong edges: random ones, and ones that agree",
+        "Not in the paper, whose likelihood knows no wrong edges.",
+    ),
     "robust-calibration": Entry(
         "wrong_edges",
         "robust solves without noise levels: are inlier probabilities and error bars right, are σ and π found",

@@ -59,10 +59,11 @@ class Basin:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What :func:`find_basins` found: basins by increasing loss, and what the triangles say."""
+    """What :func:`find_basins` found: basins by increasing loss, what the triangles say, and the noise level they show."""
 
     basins: tuple[Basin, ...]
     triangles: Triangles
+    level: Narrow
 
     @property
     def best(self) -> Basin:
@@ -92,7 +93,7 @@ def find_basins(
         weights = level.weights(poses)
         basins.append(Basin(poses, level.loss(weights), weights, origin))
     basins.sort(key=lambda basin: basin.loss)
-    return Search(tuple(_distinct(basins)), found)
+    return Search(tuple(_distinct(basins)), found, level)
 
 
 def improve(narrow: Narrow, start: Poses, *, votes_rounds: int = 4, iterations: int = 20) -> Poses:
@@ -136,11 +137,9 @@ def _distinct(basins: list[Basin]) -> Iterator[Basin]:
             yield basin
 
 
-def averaged(graph: PoseGraph, *, own_probability: Array | None = None) -> Basin:
+def averaged(graph: PoseGraph) -> Basin:
     """The best basin, settled to the end: robust averaging without any noise level."""
-    search = find_basins(graph, own_probability=own_probability)
-    prior = None if own_probability is None else np.where(np.isnan(own_probability), 0.5, own_probability)
-    found = search.triangles
-    level = Narrow.of(graph, HalfEdges.of(graph), found.sigma_rot, found.sigma_trans, prior)
+    search = find_basins(graph)
+    level = search.level
     poses, loss = votes.settle(level, search.best.poses, iterations=100)
     return replace(search.best, poses=poses, loss=loss, weights=level.weights(poses))

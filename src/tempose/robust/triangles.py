@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +135,34 @@ def supported_tree(graph: PoseGraph, found: Triangles, prior: Array | None = Non
     place = np.empty(graph.n_edges)
     place[order] = np.arange(graph.n_edges)
     return graph.spanning_tree(place)
+
+
+def cycle_facts(graph: PoseGraph, most: int = 20) -> dict[str, Any]:
+    """What the triangles say before any solve, as plain values: the noise they show, and the edges that break most of them.
+
+    An edge is listed if fewer than a quarter of its triangles close, at least two do not, and a typical edge does better; the most
+    broken triangles come first.
+    """
+    found = triangles(graph)
+    ids = graph.node_ids
+    open_ = found.count - found.closed
+    inside = found.count > 0
+    typical = float(np.median(found.breaks[inside])) if np.any(inside) else 0.0
+    bad = np.flatnonzero((found.breaks > 0.75) & (found.breaks > typical) & (open_ >= 2))
+    bad = bad[np.lexsort((-open_[bad], -found.breaks[bad]))]
+    listed = [
+        f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]} ({open_[k]} of {found.count[k]})" for k in bad[:most].tolist()
+    ]
+    return {
+        "n_triangles": found.n_triangles,
+        "edges_in_no_triangle": int(np.sum(~inside)),
+        "sigma_rot_deg_shown_by_triangles": math.degrees(found.sigma_rot) if found.measured else None,
+        "sigma_trans_shown_by_triangles": found.sigma_trans
+        if found.measured and math.isfinite(found.sigma_trans)
+        else None,
+        "n_edges_that_break_triangles": len(bad),
+        "edges_that_break_triangles": listed,
+    }
 
 
 @dataclass(frozen=True, eq=False)

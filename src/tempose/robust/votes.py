@@ -147,7 +147,8 @@ def vote(narrow: Narrow, poses: Poses, margin: float = 0.5) -> tuple[Poses, int]
 def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: float = 0.02) -> tuple[Poses, float]:
     """Reweighted least squares under the narrow loss; and the loss there.
 
-    Rotations and positions take turns, each a Laplacian system. It stops when no node moves by more than ``tolerance`` σ.
+    Rotations and positions take turns, each a Laplacian system. What translations say about rotations is left to the fit that
+    follows. It stops when no node moves by more than ``tolerance`` σ.
     """
     g = narrow.graph
     wxyz, position = poses.wxyz, poses.position

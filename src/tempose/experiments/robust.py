@@ -1,0 +1,153 @@
+"""Errors of every method against the share of wrong edges, random ones and clusters that agree with each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tempose import streams
+from tempose.baselines import METHODS, NotApplicable
+from tempose.baselines.base import Estimate
+from tempose.experiments import figures
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.experiments.peers import gtsam_gnc
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.graph import PoseGraph
+from tempose.metrics import pose_errors
+from tempose.simulation import Corrupted, Simulated, corrupt, simulate
+
+SHARES = {"random": (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8), "clusters": (0.1, 0.2, 0.3, 0.4, 0.5)}
+QUICK_SHARES = {"random": (0.5,), "clusters": (0.3,)}
+NODES, QUICK_NODES, GROUPS = 50, 20, 5
+SEEDS, QUICK_SEEDS = 20, 2
+SOLVED = 1.3
+"""A graph is solved if the mean rotation error is at most this many times the oracle's."""
+OTHERS = ("gnc", "oracle")
+PANELS = {"random": "wrong edges at random", "clusters": "wrong edges that agree with each other"}
+
+
+def clusters(made: Simulated, share: float, seed: int) -> Corrupted:
+    """Make a share of the edges wrong so that they agree with each other.
+
+    Nodes fall into groups at random. Between every two groups a false motion is drawn, and the wrong edges between them measure,
+    with their own noise, the poses of the one group as if all of it had been moved so. Edges within groups stay right.
+    """
+    graph, rng = made.graph, streams.generator(seed, "corrupt")
+    i, j, m = graph.edge_i, graph.edge_j, graph.n_edges
+    group = rng.permutation(graph.n_nodes) % GROUPS
+    low, high = np.minimum(group[i], group[j]), np.maximum(group[i], group[j])
+    turn = quat.random_uniform(rng, (GROUPS, GROUPS))
+    shift = np.sqrt(2.0) * rng.standard_normal((GROUPS, GROUPS, 3))
+    across = rng.permutation(np.flatnonzero(low != high))
+    wrong = np.zeros(m, dtype=bool)
+    wrong[across[: round(share * m)]] = True
+    # the end in the lower group is moved in the world: node_from_world ∘ motion⁻¹
+    q, t = made.truth.node_from_world
+    motion = (turn[low, high], shift[low, high])
+    ends = []
+    for end in (i, j):
+        moved = se3.compose((q[end], t[end]), se3.inverse(motion))
+        is_low = (group[end] == low)[:, None]
+        ends.append((np.where(is_low, moved[0], q[end]), np.where(is_low, moved[1], t[end])))
+    true = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+    noise = se3.compose((graph.j_from_i_wxyz, graph.j_from_i_t), se3.inverse(true))
+    wxyz = quat.multiply(noise[0], se3.compose(ends[1], se3.inverse(ends[0]))[0])
+    # the noise of a translation is added, not composed
+    false_t = se3.compose(ends[1], se3.inverse(ends[0]))[1] + graph.j_from_i_t - true[1]
+    changed = replace(
+        graph,
+        j_from_i_wxyz=np.where(wrong[:, None], quat.canonical(wxyz), graph.j_from_i_wxyz),
+        j_from_i_t=np.where(wrong[:, None], false_t, graph.j_from_i_t),
+    )
+    return Corrupted(changed, wrong)
+
+
+def make(cell: Cell) -> tuple[Simulated, Corrupted]:
+    """Truth, graph and wrong edges of a cell: N nodes, completeness 0.5, σ = 3° and 0.05."""
+    made = simulate(cell["nodes"], completeness=0.5, sigma_rot_deg=3.0, sigma_trans=0.05, seed=cell["seed"])
+    if cell["kind"] == "clusters":
+        return made, clusters(made, cell["share"], cell["seed"])
+    return made, corrupt(made.graph, cell["share"], seed=cell["seed"], kind="uniform")
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Kind × share × seed × method."""
+    shares = QUICK_SHARES if options.quick else SHARES
+    return [
+        {"nodes": QUICK_NODES if options.quick else NODES, "kind": kind, "share": share, "seed": seed, "method": method}
+        for kind in shares
+        for share in shares[kind]
+        for seed in options.seed_list(SEEDS, QUICK_SEEDS)
+        for method in [*options.method_list(METHODS), *OTHERS]
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """Errors on the nodes that right edges hold together: nobody can know the others."""
+    made, spoiled = make(cell)
+    right = spoiled.graph.with_edges(~spoiled.is_wrong)
+    held = right.subgraph(np.flatnonzero(right.component == int(np.bincount(right.component).argmax())))
+    try:
+        estimate = _estimate(cell["method"], spoiled.graph, held)
+    except NotApplicable as why:
+        return [{"status": "left out", "message": str(why)}]
+    truth = made.truth.select(held.node_ids)
+    errors = pose_errors(estimate.poses, truth, robust=True)
+    return [
+        {
+            "n_held": len(truth),
+            "mean_rotation_deg": errors.mean_rotation_deg,
+            "mean_translation": errors.mean_translation,
+            "status": estimate.status,
+            "message": estimate.message,
+        }
+    ]
+
+
+def _estimate(method: str, graph: PoseGraph, held: PoseGraph) -> Estimate:
+    if method == "oracle":
+        return METHODS["tempose"][0](held)
+    if method == "gnc":
+        return gtsam_gnc(graph)
+    return METHODS[method][0](graph)
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Mean errors, their ratio to the oracle's, and the share of graphs that are solved."""
+    best = {(r["kind"], r["share"], r["seed"]): r["mean_rotation_deg"] for r in rows if r["method"] == "oracle"}
+    scored = []
+    for row in rows:
+        error, oracle = row.get("mean_rotation_deg"), best.get((row["kind"], row["share"], row["seed"]))
+        scored.append({**row, "solved": None if error is None or oracle is None else float(error <= SOLVED * oracle)})
+    lines = over_seeds(scored, ("kind", "share", "method"), ("mean_rotation_deg", "mean_translation", "solved"))
+    mean = {(r["kind"], r["share"]): r["mean_rotation_deg"] for r in lines if r["method"] == "oracle"}
+    for line in lines:
+        oracle, error = mean.get((line["kind"], line["share"])), line["mean_rotation_deg"]
+        line["ratio_to_oracle"] = None if error is None or not oracle else error / oracle
+    return lines
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Errors of every method, for both kinds of wrong edges."""
+    figure, axes = figures.panels(2, width=4.4, height=3.6)
+    for ax, (kind, title) in zip(axes, PANELS.items(), strict=True):
+        figures.curves(ax, [row for row in result.table if row["kind"] == kind], "share", "mean_rotation_deg")
+        figures.label(ax, "share of wrong edges", "mean rotation error, degrees", title, log_y=True)
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+def text(result: Result) -> str:
+    """Mean rotation errors, and the share of graphs that are solved."""
+    parts = []
+    for kind in PANELS:
+        lines = [row for row in result.table if row["kind"] == kind]
+        parts.append(as_text(lines, "method", "share", "mean_rotation_deg", f"{kind}: degrees"))
+        parts.append(as_text(lines, "method", "share", "solved", f"{kind}: solved"))
+    return "\n\n".join(parts)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text)
