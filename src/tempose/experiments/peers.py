@@ -90,7 +90,6 @@ def gtsam_gnc(graph: PoseGraph) -> Estimate:
     options.setKnownInliers([graph.n_edges])
     found = gtsam.GncLMOptimizer(factors, start, options).optimize()
     poses = [found.atPose3(v) for v in range(graph.n_nodes)]
-    xyzw = np.array([pose.rotation().toQuaternion().coeffs() for pose in poses])
-    wxyz = quat.normalize(xyzw[:, [3, 0, 1, 2]])
+    wxyz = quat.from_matrix(np.array([pose.rotation().matrix() for pose in poses]))
     position = np.array([pose.translation() for pose in poses])
     return Estimate(Poses(graph.node_ids, wxyz, position), "finished", seconds=time.perf_counter() - began)

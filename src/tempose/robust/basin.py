@@ -88,20 +88,30 @@ def find_basins(
     prior = None if own_probability is None else np.where(np.isnan(own_probability), 0.5, own_probability)
     level = Narrow.of(graph, halves, found.sigma_rot, found.sigma_trans, prior)
     basins: list[Basin] = []
+    small = _is_small(level)
     for narrow, start, origin in _starts(level, found, prior):
-        poses = improve(narrow, start, votes_rounds=votes_rounds, iterations=iterations)
-        weights = level.weights(poses)
-        basins.append(Basin(poses, level.loss(weights), weights, origin))
+        rounds = votes_rounds if small else 0
+        basins.append(_basin(level, improve(narrow, start, votes_rounds=rounds, iterations=iterations), origin))
     basins.sort(key=lambda basin: basin.loss)
+    if not small:  # votes are dear: for the best start only
+        best = improve(level, basins[0].poses, votes_rounds=votes_rounds, iterations=iterations)
+        basins[0] = _basin(level, best, basins[0].origin)
     return Search(tuple(_distinct(basins)), found, level)
+
+
+def _is_small(narrow: Narrow) -> bool:
+    return narrow.graph.n_nodes * votes.cost(narrow) <= _SMALL
+
+
+def _basin(level: Narrow, poses: Poses, origin: str) -> Basin:
+    weights = level.weights(poses)
+    return Basin(poses, level.loss(weights), weights, origin)
 
 
 def improve(narrow: Narrow, start: Poses, *, votes_rounds: int = 4, iterations: int = 20) -> Poses:
     """Settle under the narrow loss, and move nodes to where their neighbours want them as long as that lowers it."""
     poses, loss = votes.settle(narrow, start, iterations=iterations)
-    if votes.cost(narrow) > _LARGE:
-        return poses
-    for _ in range(votes_rounds):
+    for _ in range(votes_rounds if votes.cost(narrow) <= _LARGE else 0):
         moved, count = votes.vote(narrow, poses)
         if not count:
             break
@@ -115,7 +125,7 @@ def improve(narrow: Narrow, start: Poses, *, votes_rounds: int = 4, iterations: 
 def _starts(level: Narrow, found: Triangles, prior: Array | None) -> Iterator[tuple[Narrow, Poses, str]]:
     graph, support = level.graph, found.support
     yield level, tree_poses(graph, supported_tree(graph, found, prior)), "tree of supported edges"
-    small = graph.n_nodes * votes.cost(level) <= _SMALL
+    small = _is_small(level)
     if votes.cost(level) <= _LARGE:
         at_node = np.bincount(graph.edge_i, support, graph.n_nodes) + np.bincount(graph.edge_j, support, graph.n_nodes)
         seeds = np.argsort(-at_node, kind="stable").astype(np.int64)
