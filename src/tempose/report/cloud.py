@@ -85,11 +85,9 @@ def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:
     s = scene.structure
     rows = np.flatnonzero(np.all(np.isfinite(s.position), axis=1))
     rows = rows[:: -(-len(rows) // MAX_POINTS) or 1]
-    good = s.position[s.status == GOOD]
-    middle = np.median(good if len(good) else scene.poses.position, axis=0)
+    middle, near = scene.middle, scene.bulk_radius
     sigmas = {"sigma": s.sigma, "image": rms_sigma(s.image_covariance), "pose": rms_sigma(s.pose_covariance)}
     photo = None if scene.colour is None else scene.colour[rows] / 255.0
-    near = max(_near(good, middle), 1e-9)
     diameter = s.diameter if np.isfinite(s.diameter) else 1.0
     return {
         "title": title,
@@ -105,7 +103,7 @@ def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:
         "frusta": pack(_frusta(scene, _FRUSTUM * near) - middle, "<f4"),
         "centres": pack(scene.poses.position - middle, "<f4"),
         "axes": pack(_half_axes(scene.camera_covariance[:, 3:, 3:]), "<f4"),
-        "home": pack(_home(scene, middle), "<f4"),
+        "home": pack(_home(scene), "<f4"),
         "histograms": [histogram_bins(h) for h in _histograms(scene)],
     }
 
@@ -177,18 +175,10 @@ def _half_axes(covariance: Array) -> Array:
     return np.swapaxes(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :], 1, 2)
 
 
-def _near(good: Array, middle: Array) -> float:
-    """Distance from the middle within which three quarters of the good points lie: the first view shows these."""
-    return float(np.quantile(np.linalg.norm(good - middle, axis=1), 0.75)) if len(good) else 1.0
-
-
-def _home(scene: Scene, middle: Array) -> Array:
+def _home(scene: Scene) -> Array:
     """First camera's position and viewing direction, and where the cameras look on average; relative to the middle."""
-    forward = quat.rotate(scene.poses.wxyz, np.array([0.0, 0.0, 1.0]))
-    together = forward.mean(axis=0)
-    if np.linalg.norm(together) < 0.2:  # they look all around
-        together = forward[0]
-    return np.concatenate([scene.poses.position[0] - middle, forward[0], together / np.linalg.norm(together)])
+    first = quat.rotate(scene.poses.wxyz[0], np.array([0.0, 0.0, 1.0]))
+    return np.concatenate([scene.poses.position[0] - scene.middle, first, scene.viewing_direction])
 
 
 def _histograms(scene: Scene) -> list[Histogram]:

@@ -33,6 +33,8 @@ def serve(scene: Scene, port: int = 8080) -> Any:
         raise OptionError("the viewer needs viser: pip install 'tempose[view]'") from None
     server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
     server.scene.set_up_direction("-y")
+    server.initial_camera.look_at = scene.middle
+    server.initial_camera.position = scene.middle - 4.0 * scene.bulk_radius * scene.viewing_direction
     _Cloud(server, scene)
     _cameras(server, scene)
     return server
@@ -51,7 +53,7 @@ class _Cloud:
         self.colours = {"uncertainty": sigma_colours(s)}
         if scene.colour is not None:
             self.colours["photographs"] = scene.colour
-        self.size = max(1e-9, 0.002 * s.diameter) if np.isfinite(s.diameter) else 0.01
+        self.size = 0.006 * scene.bulk_radius
         ordered = np.sort(self.sigma[~self.weak & np.isfinite(self.sigma)])
         self.low, self.high = (float(ordered[0]), float(ordered[-1])) if len(ordered) else (1.0, 1.0)
         gui = server.gui
@@ -93,8 +95,7 @@ class _Cloud:
 
 
 def _cameras(server: Any, scene: Scene) -> None:
-    diameter = scene.structure.diameter
-    scale = 0.03 * diameter if np.isfinite(diameter) else 1.0
+    scale = 0.12 * scene.bulk_radius
     covariance = scene.camera_covariance[:, 3:, 3:]
     enlarged = server.gui.add_slider(
         "Ellipsoids, enlarged", min=1, max=200, step=1, initial_value=_fitting(scene, scale)

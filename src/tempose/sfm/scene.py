@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,29 @@ class Scene:
     def camera_sigma(self) -> tuple[Array, Array]:
         """1σ per axis of the orientations (degrees) and of the positions (scene units), each (n,)."""
         return np.degrees(rms_sigma(self.camera_covariance[:, :3, :3])), rms_sigma(self.camera_covariance[:, 3:, 3:])
+
+    @cached_property
+    def middle(self) -> Array:
+        """Median of the good points (3,)."""
+        good = self.structure.position[self.structure.status == GOOD]
+        return np.asarray(np.median(good if len(good) else self.poses.position, axis=0))
+
+    @cached_property
+    def bulk_radius(self) -> float:
+        """Distance from the middle within which three quarters of the good points lie: what a first view shows."""
+        good = self.structure.position[self.structure.status == GOOD]
+        if len(good) == 0:
+            return 1.0
+        return max(float(np.quantile(np.linalg.norm(good - self.middle, axis=1), 0.75)), 1e-9)
+
+    @property
+    def viewing_direction(self) -> Array:
+        """Where the cameras look on average, a unit vector; the first one's direction if they look all around."""
+        forward = quat.rotate(self.poses.wxyz, np.array([0.0, 0.0, 1.0]))
+        together = forward.mean(axis=0)
+        if np.linalg.norm(together) < 0.2:
+            together = forward[0]
+        return np.asarray(together / np.linalg.norm(together))
 
     def save(self, path: PathLike) -> None:
         """Write everything to one file."""
