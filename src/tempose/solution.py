@@ -34,7 +34,7 @@ from tempose.optimum.curvature import Curvature
 from tempose.options import SolveOptions
 from tempose.poses import NodeId, Poses
 from tempose.posterior import Posterior, Priors, Residuals, residuals
-from tempose.robust.estimate import Parameters
+from tempose.robust.parameters import Parameters
 from tempose.robust.verdicts import EdgeVerdicts, parameters_from_facts
 from tempose.sparse import NotPositiveDefiniteError
 

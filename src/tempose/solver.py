@@ -40,9 +40,9 @@ from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
-from tempose.robust.estimate import Parameters, RobustOptions
 from tempose.robust.identify import in_words, loose_parts
 from tempose.robust.model import kept_problem, odometry_hints, own_probabilities, solve_robust
+from tempose.robust.parameters import Parameters, RobustOptions
 from tempose.robust.verdicts import KEPT
 from tempose.solution import Solution, certificate_facts, certificate_from_facts
 

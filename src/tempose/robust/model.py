@@ -16,8 +16,9 @@ from tempose.optimum.starts import start_poses
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
 from tempose.robust.basin import find_basins
-from tempose.robust.estimate import RobustFit, RobustOptions, fit
+from tempose.robust.estimate import RobustFit, fit
 from tempose.robust.identify import ACCEPTED
+from tempose.robust.parameters import RobustOptions
 
 Array = NDArray[np.float64]
 

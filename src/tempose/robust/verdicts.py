@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.graph import PoseGraph
-from tempose.robust.estimate import Parameters
+from tempose.robust.parameters import Parameters
 
 Array = NDArray[np.float64]
 
