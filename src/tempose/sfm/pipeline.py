@@ -190,17 +190,16 @@ def estimate_motion(
         )
     found: Synchronised | None = None
     for k in range(options.rounds + 1):
-        scale, sigma = _scales(views, pairs, options, truth)
+        scale, sigma = lengths(views, pairs, options, truth)
         found = synchronise(views.names, pairs, scale, sigma, None if found is None else found.poses, options.sync)
         progress("rounds", k + 1, options.rounds + 1)
         if k < options.rounds:
-            part = _of_part(views, found.poses)
-            pairs = guided_pairs(part, _on_all(found.poses, views.names), options.pairs)
+            pairs = pairs_of_posed(views, found.poses, options.pairs)
     assert found is not None
     return Motion(first, pairs, scale, found, _notices(views, first, pairs, found))
 
 
-def _scales(views: Views, pairs: Pairs, options: SfmOptions, truth: Poses | None) -> tuple[Array, Array]:
+def lengths(views: Views, pairs: Pairs, options: SfmOptions, truth: Poses | None = None) -> tuple[Array, Array]:
     """Length of every baseline and σ of its logarithm."""
     if options.scales == "truth":
         assert truth is not None
@@ -222,6 +221,11 @@ def scales_from_tracks(views: Views, pairs: Pairs, options: ScaleOptions | None 
     if len(pairs) == 1:  # two views: nothing to compare with, the baseline is the unit
         return Scales(np.zeros(1), np.zeros(1), np.ones(0))
     return average_scales(len(pairs), measure_ratios(join(parts), options))
+
+
+def pairs_of_posed(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
+    """Guided pairs of the views that have a pose."""
+    return guided_pairs(_of_part(views, poses), _on_all(poses, views.names), options)
 
 
 def _of_part(views: Views, poses: Poses) -> Views:
@@ -315,11 +319,21 @@ def reconstruct_views(
     return Reconstruction(views, motion, solution, scene, clock.seconds)
 
 
+def bare_scene(
+    views: Views, pairs: Pairs, poses: Poses, options: StructureOptions | None = None, gauge: str = "no error bars"
+) -> Scene:
+    """Cameras and points without draws: where bundle adjustment starts."""
+    part = _select(views, poses)
+    seen = observations(part, _renumbered(pairs, views, part))
+    structure = reconstruct(poses, part.K, seen, (), options)
+    return Scene(poses, part.K, part.size, np.full((len(poses), 6, 6), np.nan), seen, structure, None, gauge)
+
+
 def _own_factors(
     views: Views, motion: Motion, options: SfmOptions, truth: Poses | None, progress: Progress
 ) -> tuple[float, float]:
     return own_factors(
-        views, motion.pairs, motion.synchronised, lambda v, p: _scales(v, p, options, truth)[0], options.pairs.loss_px,
+        views, motion.pairs, motion.synchronised, lambda v, p: lengths(v, p, options, truth)[0], options.pairs.loss_px,
         options.sync, replicates=options.replicates, seed=options.seed,
         progress=lambda done: progress("noise", done, options.replicates),
     )  # fmt: skip

@@ -1,0 +1,193 @@
+"""Rotation and position errors on the six EPFL scenes from the photographs, beside the paper's Table 1 and COLMAP."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose.baselines import METHODS
+from tempose.baselines.base import NotApplicable
+from tempose.experiments import figures, photographs, real
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.geometry import quaternion as quat
+from tempose.poses import Poses
+from tempose.sfm.cameras import require_pycolmap
+from tempose.sfm.refine import refine
+
+PAPER = {
+    "Herz-Jesus-P8": (0.040, 0.004, 0.106, 0.015),
+    "Herz-Jesus-P25": (0.070, 0.010, 0.081, 0.020),
+    "fountain-P11": (0.030, 0.004, 0.071, 0.004),
+    "entry-P10": (0.040, 0.009, 0.090, 0.035),
+    "castle-P19": (0.393, 0.147, 0.393, 0.148),
+    "castle-P30": (0.530, 0.212, 0.622, 0.285),
+}
+"""The paper's Table 1: best mean rotation and translation error of any column (°, m), and TG-MCMC's."""
+
+STAGES = ("truth", "tracks", "glomap", "incremental")
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Scenes × (our cameras with true scales, with estimated ones, GLOMAP, incremental COLMAP)."""
+    data_folder("epfl")
+    require_pycolmap("the experiment epfl")
+    names = photographs.QUICK if options.quick else photographs.SCENES
+    return [{"data": name, "seed": options.seed, "stage": stage} for name in names for stage in STAGES]
+
+
+def run(cell: Cell) -> list[Row]:
+    """All that starts from one scene and one kind of scales, or one of COLMAP's mappers."""
+    if cell["stage"] in ("truth", "tracks"):
+        return _ours(cell["data"], cell["stage"])
+    return _colmap(cell["data"], cell["stage"])
+
+
+def _ours(scene: str, scales: str) -> list[Row]:
+    """Every method on the pairs as they come from their matches, ours with guided rounds, and after bundle adjustment."""
+    from tempose.sfm.pipeline import SfmOptions, lengths
+    from tempose.sfm.synchronise import Edges
+
+    scaled = scales == "tracks"
+    motion, views = photographs.motion(scene, scales), photographs.views(scene)
+    options = SfmOptions(scales=scales)
+    scale, sigma = lengths(views, motion.first, options, photographs.truth(scene))
+    graph = Edges.of_largest_part(views.names, motion.first, scale, sigma, options.sync).graph()
+    rows: list[Row] = []
+    for name, (method, *_) in METHODS.items():
+        try:
+            poses = method(graph).poses
+        except NotApplicable as why:
+            rows.append({"method": name, "status": "left out", "message": str(why)})
+            continue
+        rows.append({"method": name, **photographs.errors(poses, scene, scaled=scaled), "status": "finished"})
+    ours = motion.synchronised.poses
+    rows.append({"method": "sfm", **photographs.errors(ours, scene, scaled=scaled), "status": "finished"})
+    if scaled:
+        adjusted = refine(views, ours)[-1]
+        found = photographs.errors(adjusted.poses, scene, scaled=True)
+        rows.append({"method": "sfm + BA", **found, "status": adjusted.status})
+    return rows
+
+
+def _colmap(scene: str, stage: str) -> list[Row]:
+    """One of COLMAP's mappers on the same matches, with its default verification and fixed intrinsics."""
+    pycolmap = require_pycolmap("COLMAP's mappers")
+    pycolmap.logging.minloglevel = 3
+    with tempfile.TemporaryDirectory() as home:
+        database = Path(home) / "database.db"
+        shutil.copy(photographs.database(scene), database)
+        _verify(pycolmap, database)
+        variants = (
+            {"incremental + BA": _incremental}
+            if stage == "incremental"
+            else {"glomap": _glomap, "glomap + BA": _glomap_ba}
+        )
+        return [
+            _row(name, make(pycolmap, database, Path(home) / name, scene), scene) for name, make in variants.items()
+        ]
+
+
+def _verify(pycolmap: Any, database: Path) -> None:
+    with pycolmap.Database.open(database) as opened:
+        opened.clear_two_view_geometries()
+    options = pycolmap.TwoViewGeometryOptions()
+    options.compute_relative_pose = True
+    pycolmap.geometric_verification(database, two_view_geometry_options=options)
+
+
+def _glomap(pycolmap: Any, database: Path, home: Path, scene: str, adjusted: bool = False) -> Any:
+    options = pycolmap.GlobalPipelineOptions()
+    mapper = options.mapper
+    for name in ("focal_length", "principal_point", "extra_params"):
+        setattr(mapper.bundle_adjustment, f"refine_{name}", False)
+    mapper.skip_bundle_adjustment = mapper.skip_retriangulation = not adjusted
+    home.mkdir()
+    return pycolmap.global_mapping(database, photographs.images(scene), home, options)
+
+
+def _glomap_ba(pycolmap: Any, database: Path, home: Path, scene: str) -> Any:
+    return _glomap(pycolmap, database, home, scene, True)
+
+
+def _incremental(pycolmap: Any, database: Path, home: Path, scene: str) -> Any:
+    options = pycolmap.IncrementalPipelineOptions()
+    options.min_model_size = 3
+    for name in ("focal_length", "principal_point", "extra_params"):
+        setattr(options, f"ba_refine_{name}", False)
+    for name in ("focal_length", "extra_params"):
+        setattr(options.mapper, f"abs_pose_refine_{name}", False)
+    home.mkdir()
+    return pycolmap.incremental_mapping(database, photographs.images(scene), home, options)
+
+
+def _row(method: str, models: Any, scene: str) -> Row:
+    if not models:
+        return {"method": method, "status": "left out", "message": "COLMAP has made no model"}
+    model = max(models.values(), key=lambda one: one.num_reg_images())
+    placed = [image for image in model.images.values() if image.has_pose]
+    xyzw = np.array([image.cam_from_world().rotation.quat for image in placed])
+    t = np.array([image.cam_from_world().translation for image in placed])
+    wxyz = quat.normalize(xyzw[:, [3, 0, 1, 2]])
+    poses = Poses.from_node_from_world([image.name for image in placed], wxyz, t)
+    return {"method": method, **photographs.errors(poses, scene, scaled=True), "status": "finished"}
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Errors, and the paper's: the best of its columns and TG-MCMC."""
+    lines = real.columns(
+        rows, ("data", "stage", "method", "n_compared", "mean_rotation_deg", "mean_translation_m", "status", "message")
+    )
+    for line in lines:
+        best_rot, best_pos, own_rot, own_pos = PAPER[line["data"]]
+        line |= {
+            "paper_best_deg": best_rot, "paper_best_m": best_pos, "paper_tg_mcmc_deg": own_rot, "paper_tg_mcmc_m": own_pos,
+        }  # fmt: skip
+        line["scales"] = {"truth": "true", "tracks": "estimated"}.get(line["stage"], "COLMAP's")
+    return lines
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Rotation and position errors by scene: ours, COLMAP's and the paper's."""
+    shown = [name for name in photographs.SCENES if real.of(result.table, name)]
+    lines = {
+        ("truth", "sfm"): "#d62728 *", ("tracks", "sfm"): "#6a3d9a *", ("tracks", "sfm + BA"): "#e377c2 *",
+        ("glomap", "glomap"): "#1f9ed1 o", ("glomap", "glomap + BA"): "#4e79a7 o",
+        ("incremental", "incremental + BA"): "#59a14f s",
+    }  # fmt: skip
+    figure, axes = figures.panels(2, width=4.6, height=3.4)
+    for ax, value, paper, unit in (
+        (axes[0], "mean_rotation_deg", "paper_tg_mcmc_deg", "mean rotation error, degrees"),
+        (axes[1], "mean_translation_m", "paper_tg_mcmc_m", "mean position error, metres"),
+    ):
+        for (stage, method), look in lines.items():
+            of = {row["data"]: row[value] for row in result.table if (row["stage"], row["method"]) == (stage, method)}
+            colour, marker = look.split()
+            label = f"{method}, {'true' if stage == 'truth' else 'estimated'} scales" if method == "sfm" else method
+            ax.plot(
+                range(len(shown)), [of.get(name) for name in shown], marker, color=colour, linestyle="-", label=label
+            )
+        theirs = [real.of(result.table, name)[0][paper] for name in shown]
+        ax.plot(range(len(shown)), theirs, "kx--", linewidth=1.0, label="the paper's TG-MCMC, true scales")
+        ax.set_xticks(range(len(shown)), shown, rotation=30, ha="right", fontsize=8)
+        figures.label(ax, "", unit, log_y=True)
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+def text(result: Result) -> str:
+    """Rotation and position errors, by method and scene."""
+    rows = [{**row, "line": f"{row['method']} ({row['scales']} scales)"} for row in result.table]
+    return "\n\n".join(
+        as_text(rows, "line", "data", value, title)
+        for value, title in (
+            ("mean_rotation_deg", "mean rotation error °, rotations aligned by rotations"),
+            ("mean_translation_m", "mean position error m, positions aligned by positions (with scale unless true)"),
+        )
+    )
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False, seeds=False)
