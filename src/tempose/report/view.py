@@ -110,6 +110,7 @@ def _cameras(server: Any, scene: Scene) -> None:
             wxyz=scene.poses.wxyz[k],
             position=scene.poses.position[k],
             color=(58, 91, 208),
+            line_width=1.0,
         )
         server.scene.add_label(f"/cameras/{k}/name", str(name), visible=False)
 
