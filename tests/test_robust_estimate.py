@@ -147,6 +147,18 @@ def test_parameters_converge_to_the_same_from_other_beginnings():
     assert found[2] == pytest.approx(found[1], rel=0.01)
 
 
+def test_noise_is_not_made_up_where_nothing_checks_anything():
+    made = simulate(12, shape="sphere", seed=1)
+    chain = made.graph.with_edges(np.abs(made.graph.edge_i - made.graph.edge_j) == 1)
+    with pytest.raises(OptionError, match="noise of rotations cannot be estimated: no edge is checked"):
+        fit(chain, made.truth)
+    assert fit(chain, made.truth, RobustOptions("given")).status == "converged"
+    few = made.graph.j_from_i_t.copy()
+    few[np.abs(made.graph.edge_i - made.graph.edge_j) != 1] = np.nan
+    with pytest.raises(OptionError, match="noise of translations"):
+        fit(replace(made.graph, j_from_i_t=few), made.truth)
+
+
 @pytest.mark.parametrize(
     ("bad", "words"), [({"noise": "none"}, "noise"), ({"inlier_probability": 0.0}, "inlier"), ({"tail": -1.0}, "tail")]
 )

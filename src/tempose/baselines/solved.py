@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tempose.baselines.base import Estimate, baseline
+from tempose.baselines.base import Estimate, NotApplicable, baseline
+from tempose.errors import OptionError
 from tempose.graph import PoseGraph
 from tempose.options import preset
+from tempose.robust.estimate import require_loops
 from tempose.solver import solve
 
 
@@ -37,6 +39,10 @@ def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
 
     The estimate of ``tempose.solve`` with ``robust`` and ``noise="auto"``; ``changes`` are its options.
     """
+    try:
+        require_loops(graph)
+    except OptionError as why:
+        raise NotApplicable(str(why)) from None
     solution = solve(graph, **{"draws": 0, "certify": False, "robust": True, "noise": "auto", **changes})
     verdicts = solution.verdicts
     count = 0 if verdicts is None else len(verdicts.distrusted)

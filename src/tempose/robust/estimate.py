@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose.errors import OptionError
 from tempose.graph import PoseGraph
 from tempose.likelihood import RobustLikelihood, outlier_spread
 from tempose.optimum.covariance import Laplace
@@ -112,6 +113,8 @@ def fit(
     """
     options, priors = options or RobustOptions(), priors or Priors()
     own = np.full(graph.n_edges, np.nan) if own_probability is None else own_probability
+    if options.noise == "auto":
+        require_loops(graph)
     if first is None:
         first = first_parameters(graph, start, options, own)
     parameters, poses = first, start
@@ -143,6 +146,25 @@ def fit(
     return RobustFit(
         poses, posterior.graph, priors, posterior.likelihood, parameters, status, number, log_likelihood, evidence
     )
+
+
+def require_loops(graph: PoseGraph) -> None:
+    """Refuse to estimate noise where no measurement is checked by others.
+
+    Raises
+    ------
+    OptionError
+        If rotations, or translations, form no loop.
+    """
+    translations = int(graph.has_translation.sum())
+    spare_rotations = graph.n_edges - (graph.n_nodes - graph.n_components)
+    spare_translations = translations - (graph.n_nodes - len(np.unique(graph.position_component)))
+    for what, spare in (("rotations", spare_rotations), ("translations", spare_translations if translations else 1)):
+        if spare < 1:
+            raise OptionError(
+                f"the noise of {what} cannot be estimated: no edge is checked by others (there are no loops); give it "
+                "(noise given, with sigma_rot_deg and sigma_trans for files that do not say)"
+            )
 
 
 def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own: Array) -> Parameters:
