@@ -32,6 +32,7 @@ SHARES = {"poses": (0.0, 0.3, 0.5, 0.7), "rotations": (0.1, 0.3, 0.5)}
 BINS = np.array([0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
 LEVELS = (0.5, 0.8, 0.95)
 PAIRS = 40
+FEWEST = 5  # edges in a bin that is drawn
 
 
 def cells(options: RunOptions) -> list[Cell]:
@@ -124,7 +125,7 @@ def draw(result: Result, home: Path) -> list[Path]:
     colours = {"poses": "#6a3d9a", "rotations": "#1f9ed1"}
     axes[0].plot([0, 1], [0, 1], color="#8a8f98", linewidth=1.0)
     for setting, colour in colours.items():
-        bins = [line for line in result.table if line["setting"] == setting and "stated" in line]
+        bins = [line for line in result.table if line["setting"] == setting and line.get("edges", 0) >= FEWEST]
         axes[0].errorbar(
             [b["stated"] for b in bins], [b["right"] for b in bins], [b["right_se"] for b in bins], fmt="o", markersize=4,
             color=colour, label=setting,
@@ -146,6 +147,7 @@ def draw(result: Result, home: Path) -> list[Path]:
                 [line[f"{name}_se"] or 0.0 for line in lines], marker="o", markersize=4, linewidth=1.2, color=colour,
                 label=setting if level == LEVELS[0] else None,
             )  # fmt: skip
+    axes[0].set_ylim(-0.04, 1.04)
     for level in (1.0, 0.9, 1.1):
         axes[1].axhline(level, color="#8a8f98", linewidth=1.0, linestyle="-" if level == 1.0 else ":")
     for level in LEVELS:
