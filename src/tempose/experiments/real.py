@@ -11,7 +11,7 @@ from tempose.baselines import METHODS
 from tempose.baselines.base import Estimate, NotApplicable
 from tempose.experiments import figures
 from tempose.experiments.base import Cell, Row, RunOptions
-from tempose.experiments.peers import colmap_rotation_averaging
+from tempose.experiments.peers import colmap_rotation_averaging, gtsam_gnc
 from tempose.graph import PoseGraph
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
@@ -30,13 +30,15 @@ def method_cells(options: RunOptions, data: Sequence[str], extra: Sequence[str] 
 
 
 def method(cell: Cell, oracle: Method | None = None, **options: Any) -> Method:
-    """The method of a cell: one of the registry, or ``oracle``, ``colmap``, ``robust+odometry``."""
+    """The method of a cell: one of the registry, or ``oracle``, ``colmap``, ``gnc``, ``robust+odometry``."""
     name = cell["method"]
     if name == "oracle":
         assert oracle is not None
         return oracle
     if name == "colmap":
         return lambda graph, truth: colmap_rotation_averaging(graph, **options)
+    if name == "gnc":
+        return lambda graph, truth: gtsam_gnc(graph, **options)
     if name == "robust+odometry":
         return lambda graph, truth: METHODS["robust"][0](graph, trust_odometry=TRUST, **options)
     if name == "tg-mcmc":

@@ -5,11 +5,16 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.baselines.base import Estimate
 from tempose.experiments import figures, real
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
 from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph, read_poses
 from tempose.poses import Poses
+from tempose.posterior import residuals
 
 SCENES = {
     "redkitchen": "7-scenes-redkitchen-evaluation",
@@ -37,22 +42,52 @@ def scene(name: str) -> tuple[PoseGraph, Poses]:
 def cells(options: RunOptions) -> list[Cell]:
     """Scenes × methods, with the oracle and with trusted odometry."""
     data_folder("threedmatch")
-    return real.method_cells(options, QUICK if options.quick else tuple(SCENES), ("robust+odometry", "oracle"))
+    return real.method_cells(options, QUICK if options.quick else tuple(SCENES), ("robust+odometry", "gnc", "oracle"))
 
 
 def run(cell: Cell) -> list[Row]:
     """One method on one scan."""
-    return [real.measure(real.method(cell, real.oracle(INLIER_DEG, INLIER)), *scene(cell["data"]))]
+    chosen, found = real.method(cell, real.oracle(INLIER_DEG, INLIER)), []
+
+    def watched(graph: PoseGraph, truth: Poses) -> Estimate:
+        found.append(chosen(graph, truth))
+        return found[0]
+
+    graph, truth = scene(cell["data"])
+    row = real.measure(watched, graph, truth)
+    return [{**row, **_rejection(graph, truth, found[0].poses)} if found else row]
+
+
+def _rejection(graph: PoseGraph, truth: Poses, estimate: Poses) -> Row:
+    """Of the edges that the estimate contradicts, which share is wrong; and of the wrong ones, which share it contradicts."""
+    known = [k for k, name in enumerate(graph.node_ids) if name in truth.index and name in estimate.index]
+    part = graph.subgraph(known)
+    wrong, rejected = (_contradicted(part, poses.select(part.node_ids)) for poses in (truth, estimate))
+    both = float(np.sum(wrong & rejected))
+    return {
+        "rejected": int(rejected.sum()),
+        "precision": both / float(rejected.sum()) if rejected.any() else None,
+        "recall": both / float(wrong.sum()) if wrong.any() else None,
+    }
+
+
+def _contradicted(graph: PoseGraph, poses: Poses) -> NDArray[np.bool_]:
+    left = residuals(graph, poses)
+    near = (np.degrees(left.angle) < INLIER_DEG) & (np.linalg.norm(left.translation, axis=1) < INLIER)
+    return np.asarray(~near)
 
 
 def table(rows: list[Row]) -> list[Row]:
-    """Errors of rotations and translations."""
+    """Errors of rotations and translations, and of the edges that an estimate contradicts by 15° or 0.3 m."""
     names = (
         "mean_rotation_deg",
         "median_rotation_deg",
         "mean_translation",
         "median_translation",
         "mean_rotation_deg_l2",
+        "rejected",
+        "precision",
+        "recall",
     )
     return real.columns(rows, ("data", "method", "n_compared", *names, "status", "message"))
 
