@@ -160,7 +160,7 @@ def test_an_edge_without_weight_has_no_say(name: str) -> None:
     )
     assert light < 1e-4
     # those that throw outliers away by themselves do so whatever the weight
-    assert heavy > 1e-2 or name in ("eig-se3-irls", "r-godec", "irls", "irls-half", "ozyesil", "robust")
+    assert heavy > 1e-2 or name in ("eig-se3-irls", "r-godec", "irls", "irls-half", "ozyesil", "robust", "consensus")
 
 
 # ---------------------------------------------------------------------- with noise

@@ -14,5 +14,5 @@ def consensus(graph: PoseGraph) -> Estimate:
     The poses from which a robust solve starts (:mod:`tempose.robust.basin`), settled to the end. On rotations with heavy-tailed,
     correlated errors they are nearer to the truth than the minimum of any model of independent errors.
     """
-    basin = averaged(graph)
-    return Estimate(basin.poses, "settled", message=basin.origin)
+    basin, converged = averaged(graph)
+    return Estimate(basin.poses, "converged" if converged else "iteration limit", message=basin.origin)

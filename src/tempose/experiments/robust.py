@@ -86,10 +86,12 @@ def cells(options: RunOptions) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    """Errors on the nodes that right edges hold together: nobody can know the others."""
+    """Errors on the nodes that right edges hold and confirm: no method can tell a lone right edge from a wrong one."""
     made, spoiled = make(cell)
     right = spoiled.graph.with_edges(~spoiled.is_wrong)
-    held = right.subgraph(np.flatnonzero(right.component == int(np.bincount(right.component).argmax())))
+    confirmed = np.ones(right.n_edges, dtype=bool)
+    confirmed[right.bridges] = False
+    held = _largest_part(right.with_edges(confirmed))
     try:
         estimate = _estimate(cell["method"], spoiled.graph, held)
     except NotApplicable as why:
@@ -105,6 +107,10 @@ def run(cell: Cell) -> list[Row]:
             "message": estimate.message,
         }
     ]
+
+
+def _largest_part(graph: PoseGraph) -> PoseGraph:
+    return graph.subgraph(np.flatnonzero(graph.component == int(np.bincount(graph.component).argmax())))
 
 
 def _estimate(method: str, graph: PoseGraph, held: PoseGraph) -> Estimate:

@@ -15,7 +15,7 @@ from the chordal relaxation and from the most certain tree as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,12 +110,12 @@ def _basin(level: Narrow, poses: Poses, origin: str) -> Basin:
 
 def improve(narrow: Narrow, start: Poses, *, votes_rounds: int = 4, iterations: int = 20) -> Poses:
     """Settle under the narrow loss, and move nodes to where their neighbours want them as long as that lowers it."""
-    poses, loss = votes.settle(narrow, start, iterations=iterations)
+    poses, loss, _ = votes.settle(narrow, start, iterations=iterations)
     for _ in range(votes_rounds if votes.cost(narrow) <= _LARGE else 0):
         moved, count = votes.vote(narrow, poses)
         if not count:
             break
-        settled, lower = votes.settle(narrow, moved, iterations=iterations)
+        settled, lower, _ = votes.settle(narrow, moved, iterations=iterations)
         if lower >= loss - 1e-3 * abs(loss):
             break
         poses, loss = settled, lower
@@ -147,9 +147,8 @@ def _distinct(basins: list[Basin]) -> Iterator[Basin]:
             yield basin
 
 
-def averaged(graph: PoseGraph) -> Basin:
-    """The best basin, settled to the end: robust averaging without any noise level."""
+def averaged(graph: PoseGraph) -> tuple[Basin, bool]:
+    """The best basin, settled to the end, and whether it has converged: robust averaging without any noise level."""
     search = find_basins(graph)
-    level = search.level
-    poses, loss = votes.settle(level, search.best.poses, iterations=100)
-    return replace(search.best, poses=poses, loss=loss, weights=level.weights(poses))
+    rest = votes.settle(search.level, search.best.poses, iterations=100)
+    return _basin(search.level, rest.poses, search.best.origin), rest.converged

@@ -9,6 +9,7 @@ good start is kept, and what does not fit is left alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,15 +145,23 @@ def vote(narrow: Narrow, poses: Poses, margin: float = 0.5) -> tuple[Poses, int]
     )
 
 
-def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: float = 0.02) -> tuple[Poses, float]:
-    """Reweighted least squares under the narrow loss; and the loss there.
+class Settled(NamedTuple):
+    """Poses at rest, their narrow loss, and whether they had come to rest when the iterations were used up."""
+
+    poses: Poses
+    loss: float
+    converged: bool
+
+
+def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: float = 0.02) -> Settled:
+    """Reweighted least squares under the narrow loss.
 
     Rotations and positions take turns, each a Laplacian system. What translations say about rotations is left to the fit that
     follows. It stops when no node moves by more than ``tolerance`` σ.
     """
     g = narrow.graph
     wxyz, position = poses.wxyz, poses.position
-    moving = bool(np.any(narrow.trans > 0.0))
+    moving, largest = bool(np.any(narrow.trans > 0.0)), np.inf
     step_rot = tolerance / np.sqrt(2.0 * float(np.median(narrow.rot)))
     step_trans = tolerance / np.sqrt(2.0 * float(np.median(narrow.trans[narrow.trans > 0.0]))) if moving else 0.0
     for _ in range(iterations):
@@ -168,7 +177,7 @@ def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: flo
         if largest < 1.0:
             break
     settled = Poses(g.node_ids, wxyz, position)
-    return settled, narrow.loss(narrow.weights(settled))
+    return Settled(settled, narrow.loss(narrow.weights(settled)), largest < 1.0)
 
 
 def _solve(graph: PoseGraph, weight: Array, b: Array) -> Array:
