@@ -15,9 +15,9 @@ from tempose.graph import PoseGraph
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.posterior import residuals
-from tempose.robust import votes
+from tempose.robust import model, votes
 from tempose.robust.basin import averaged, find_basins
-from tempose.robust.estimate import RobustOptions
+from tempose.robust.estimate import RobustOptions, fit
 from tempose.robust.identify import in_words, loose_parts
 from tempose.robust.model import odometry_hints, own_probabilities, solve_robust
 from tempose.robust.triangles import HalfEdges, cycle_facts, supported_tree, triangles
@@ -269,25 +269,35 @@ def test_competing_solutions_are_reported_and_trust_decides() -> None:
     across = np.flatnonzero(second[i] != second[j])
     consecutive = np.abs(i - j) == 1
     rng = np.random.default_rng(0)
-    lying = rng.permutation(across[~consecutive[across]])[:40]
+    lying = rng.permutation(across[~consecutive[across]])[:33]
     wxyz, shift = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
     wxyz[lying], shift[lying] = se3.compose(
         (false_q[j[lying]], false_t[j[lying]]), se3.inverse((false_q[i[lying]], false_t[i[lying]]))
     )
     shift[lying] += 0.01 * rng.standard_normal((len(lying), 3))
     graph = replace(graph, j_from_i_wxyz=quat.normalize(wxyz), j_from_i_t=shift)
-    nothing = np.full(graph.n_edges, np.nan)
-    plain = solve_robust(graph, RobustOptions(), nothing, np.random.default_rng(0))
-    assert pose_errors(plain.fit.poses, made.truth, robust=True).mean_rotation_deg > 20.0  # 40 edges outvote 24
-    rejected = plain.fit.inlier_probability < 0.5
-    assert rejected[across].sum() == len(across) - len(lying)
-    # odometry crosses between the groups once; told to trust it and its neighbours, the search starts elsewhere
-    own = own_probabilities(graph, 0.99)
-    hints = odometry_hints(graph, own, 0.99)
-    assert np.all(hints[consecutive] == 0.99)
-    assert np.all(np.isnan(own[~consecutive]))
-    assert np.all(hints[np.abs(i - j) == 2] == 0.99**2)
-    assert np.all(np.isnan(hints[np.abs(i - j) > 5]))
+    false = Poses(made.truth.ids, quat.conjugate(false_q), -quat.rotate(quat.conjugate(false_q), false_t))
+    right, wrong = fit(graph, made.truth), fit(graph, false)
+    assert wrong.log_evidence > right.log_evidence  # 33 edges outvote 31
+    (rival,) = model._competitors(wrong, [right, wrong])
+    assert rival.moved.tolist() in (np.flatnonzero(second).tolist(), np.flatnonzero(~second).tolist())
+    assert (rival.kept, rival.kept_by_chosen) == (56 + 31, 56 + 33)
+    assert rival.log_odds == pytest.approx(wrong.log_evidence - right.log_evidence)
+    assert "keeps 87 edges where the one reported keeps 89" in rival.sentence()
+    own = np.full(graph.n_edges, np.nan)
+    assert model._trusting([right, wrong], own) == [right, wrong]
+    own[np.setdiff1d(across, lying)[:6]] = 0.99
+    assert model._trusting([right, wrong], own) == [right]
+
+
+def test_hints_are_for_the_search_alone(made: Simulated) -> None:
+    steps = np.abs(made.graph.edge_i - made.graph.edge_j)
+    own = own_probabilities(made.graph, 0.99)
+    hints = odometry_hints(made.graph, own, 0.99)
+    assert np.all(hints[steps == 1] == 0.99)
+    assert np.all(np.isnan(own[steps > 1]))
+    np.testing.assert_allclose(hints[steps == 2], 0.99**2)
+    assert np.all(np.isnan(hints[steps > 5]))
 
 
 def test_solve_says_what_hangs_on_one_edge() -> None:
