@@ -88,6 +88,18 @@ EXPERIMENTS: dict[str, Entry] = {
         "Table 1: TG-MCMC 0.106°, 0.081°, 0.071°, 0.090°, 0.393°, 0.622° and 0.015, 0.020, 0.004, 0.035, 0.148, 0.285 m, with "
         "true lengths of baselines. Needs the data set epfl and pycolmap.",
     ),
+    "ba-gain": Entry(
+        "ba_gain",
+        "seconds and iterations of bundle adjustment from a spanning tree and from our poses",
+        "Appendix, Table 2: bundle adjustment gains an order of magnitude in time from TG-MCMC's poses. Needs the data set epfl "
+        "and pycolmap.",
+    ),
+    "point-uncertainty": Entry(
+        "point_uncertainty",
+        "error bars of points against depth, number of views and angle",
+        "Figures 4 and 5, in colours only: distant points and those of few views are less sure. Needs the data sets epfl and "
+        "dino, and pycolmap.",
+    ),
     "threedmatch": Entry(
         "threedmatch",
         "rotation and translation error of every method on five real scans",

@@ -1,0 +1,138 @@
+"""Error bars of points: how they grow with depth and shrink with the number and the angle of views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.experiments import figures, photographs
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.geometry import quaternion as quat
+from tempose.sfm.cameras import require_pycolmap
+from tempose.sfm.pipeline import SfmOptions, reconstruct_views
+from tempose.sfm.scene import Scene
+from tempose.sfm.structure import GOOD, rms_sigma
+from tempose.sfm.views import Views
+
+Array = NDArray[np.float64]
+
+DATA = ("fountain-P11", "castle-P30", "entry-P10", "dino")
+PROPERTIES = {
+    "depth": "depth / diameter of the scene", "views": "views that see the point", "angle": "widest angle of its rays, degrees",
+}  # fmt: skip
+_BINS = 8
+_FEWEST = 20  # points in a bin
+_FEWEST_SHARED = 15  # points two views of the dinosaur must share to be a pair
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """One per set."""
+    for name in ("epfl", "dino"):
+        data_folder(name)
+    require_pycolmap("the experiment point-uncertainty")
+    return [{"data": name, "seed": options.seed} for name in (photographs.QUICK if options.quick else DATA)]
+
+
+def dinosaur() -> Views:
+    """The Oxford turntable dinosaur as views: 36 cameras, tracks of 4983 points, calibration from its projections."""
+    from scipy.io import loadmat
+    from scipy.linalg import rq
+
+    folder = data_folder("dino")
+    M = loadmat(folder / "dino4983.mat")["M"].reshape(36, 2, -1).transpose(0, 2, 1)
+    seen = np.all(M != 0.0, axis=2)
+    K = []
+    for P in loadmat(folder / "dino_Ps.mat")["P"][0]:
+        upper = rq(P[:, :3])[0]
+        upper = upper @ np.diag(np.sign(np.diag(upper)))
+        K.append(upper / upper[2, 2])
+    mean = np.mean(K, axis=0)  # one camera
+    mean[0, 1] = 0.0
+    row = np.where(seen, np.cumsum(seen, axis=1) - 1, -1)
+    pairs, matches = [], []
+    for i in range(36):
+        for j in range(i + 1, 36):
+            both = np.flatnonzero(seen[i] & seen[j])
+            if len(both) >= _FEWEST_SHARED:
+                pairs.append((i, j))
+                matches.append(np.stack([row[i, both], row[j, both]], axis=1))
+    return Views(
+        tuple(f"{k:02d}" for k in range(36)), np.tile(mean, (36, 1, 1)), np.tile([720, 576], (36, 1)),
+        tuple(M[k][seen[k]] for k in range(36)), np.array(pairs), tuple(matches),
+    )  # fmt: skip
+
+
+def depths(scene: Scene) -> Array:
+    """Median depth (p,) of every point over the cameras that see it."""
+    o, position = scene.observations, scene.structure.position
+    axis = quat.to_matrix(scene.poses.wxyz)[:, :, 2]
+    depth = np.einsum("ka,ka->k", position[o.point_of] - scene.poses.position[o.camera_of], axis[o.camera_of])
+    total = np.bincount(o.point_of, depth * scene.structure.used, o.n_points)
+    return np.asarray(total / np.maximum(scene.structure.n_views, 1))
+
+
+def run(cell: Cell) -> list[Row]:
+    """Median σ of the good points in bins of depth, views and angle."""
+    name = cell["data"]
+    views = dinosaur() if name == "dino" else photographs.views(name)
+    scene = reconstruct_views(views, SfmOptions(seed=cell["seed"])).scene
+    s = scene.structure
+    good = s.status == GOOD
+    sigma, pose = s.relative_sigma[good], rms_sigma(s.pose_covariance)[good] / s.diameter
+    values = {
+        "depth": depths(scene)[good] / s.diameter,
+        "views": s.n_views[good].astype(float),
+        "angle": s.angle_deg[good],
+    }
+    rows: list[Row] = []
+    for by, x in values.items():
+        edges = np.arange(1.5, x.max() + 1) if by == "views" else np.quantile(x, np.linspace(0.0, 1.0, _BINS + 1))
+        place = np.searchsorted(edges[1:-1], x, side="right") if by != "views" else (x - 2.0).astype(np.int64)
+        for k in np.unique(place):
+            here = place == k
+            if here.sum() >= _FEWEST:
+                rows.append({
+                    "by": by, "value": float(np.median(x[here])), "points": int(here.sum()),
+                    "relative_sigma": float(np.median(sigma[here])), "relative_sigma_pose": float(np.median(pose[here])),
+                    "n_good": int(good.sum()), "n_cameras": len(scene.poses),
+                })  # fmt: skip
+    return rows
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """The bins as they are."""
+    return rows
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """σ against each property: total as lines, the poses' share dashed."""
+    figure, axes = figures.panels(3, width=3.6)
+    colours = dict(
+        zip((*DATA, *photographs.QUICK), ("#d62728", "#4e79a7", "#59a14f", "#f28e2b", "#6a3d9a"), strict=True)
+    )
+    for ax, (by, words) in zip(axes, PROPERTIES.items(), strict=True):
+        for name in dict.fromkeys(row["data"] for row in result.table):
+            bins: list[dict[str, Any]] = [r for r in result.table if r["data"] == name and r["by"] == by]
+            x = [r["value"] for r in bins]
+            ax.plot(x, [r["relative_sigma"] for r in bins], "o-", color=colours[name], markersize=3, label=name)
+            ax.plot(x, [r["relative_sigma_pose"] for r in bins], "--", color=colours[name], linewidth=0.9)
+        figures.label(ax, words, "median σ / diameter" if by == "depth" else "", log_x=True, log_y=True)
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+def text(result: Result) -> str:
+    """σ over the first and the last bin of each property."""
+    lines = ["median σ / diameter in the first and the last bin"]
+    for name in dict.fromkeys(row["data"] for row in result.table):
+        for by in PROPERTIES:
+            bins = [r for r in result.table if r["data"] == name and r["by"] == by]
+            ends = " → ".join(f"{r['relative_sigma']:.2g} at {r['value']:.3g}" for r in (bins[0], bins[-1]))
+            lines.append(f"{name:14} {by:6} {ends}")
+    return "\n".join(lines)
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False, seeds=False)
