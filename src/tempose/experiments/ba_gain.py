@@ -9,6 +9,7 @@ import numpy as np
 
 from tempose.experiments import figures, photographs, real
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.geometry import quaternion as quat
 from tempose.optimum.starts import most_certain_tree, tree_poses
 from tempose.poses import Poses
 from tempose.sfm.adjust import AdjustOptions, adjust
@@ -18,8 +19,10 @@ from tempose.sfm.refine import start_scene
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD, Observations, StructureOptions, reconstruct
 from tempose.sfm.synchronise import Edges
+from tempose.sfm.twoview import PairOptions, pinhole, ransac_pair
 
-STARTS = ("tree", "sfm")
+STARTS = ("plain tree", "tree", "sfm")
+"""A tree of pairs as RANSAC at COLMAP's default 4 pixels leaves them; one of adjusted pairs; all pairs synchronised."""
 _ANY = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
 
 
@@ -39,6 +42,27 @@ def tree(scene: str) -> Poses:
     return tree_poses(graph, most_certain_tree(graph))
 
 
+def plain_tree(scene: str) -> Poses:
+    """Poses chained along the tree of most matches, pairs without two-view adjustment; baselines as estimated for ours."""
+    pycolmap = require_pycolmap("two-view geometry")
+    views, found = photographs.views(scene), photographs.motion(scene, "tracks").synchronised
+    base = found.edges.base
+    matches = {tuple(pair): match for pair, match in zip(views.pairs.tolist(), views.matches, strict=True)}
+    rows = [views.names.index(str(name)) for name in base.node_ids]
+    ends = [(rows[i], rows[j]) for i, j in zip(base.edge_i, base.edge_j, strict=True)]
+    chosen = base.spanning_tree(np.array([float(len(matches[pair])) for pair in ends]))
+    wxyz, t = base.j_from_i_wxyz.copy(), base.j_from_i_t.copy()
+    for edge in chosen.edge[chosen.edge >= 0]:
+        i, j = ends[edge]
+        match = matches[i, j]
+        pixels = views.keypoints[i][match[:, 0]], views.keypoints[j][match[:, 1]]
+        cameras = pinhole(pycolmap, views.K[i], views.size[i]), pinhole(pycolmap, views.K[j], views.size[j])
+        start = ransac_pair(pycolmap, cameras, pixels, PairOptions(ransac_px=4.0), 0)
+        if start is not None:
+            wxyz[edge], t[edge] = quat.from_matrix(start[0]), np.linalg.norm(t[edge]) * start[1]
+    return tree_poses(replace(base, j_from_i_wxyz=wxyz, j_from_i_t=t), chosen)
+
+
 def common_observations(scene: str) -> Scene:
     """Points of three or more views that agree with our poses: what both starts are adjusted to."""
     views, ours = photographs.views(scene), photographs.motion(scene, "tracks").synchronised.poses
@@ -53,8 +77,8 @@ def common_observations(scene: str) -> Scene:
 def run(cell: Cell) -> list[Row]:
     """Least squares over points, and over points and poses, from one start."""
     made = common_observations(cell["data"])
-    if cell["start"] == "tree":
-        poses = tree(cell["data"]).select(made.poses.ids)
+    if cell["start"] != "sfm":
+        poses = (tree if cell["start"] == "tree" else plain_tree)(cell["data"]).select(made.poses.ids)
         made = replace(made, poses=poses, structure=reconstruct(poses, made.intrinsics, made.observations, (), _ANY))
     rows = []
     for free in ("points", "all"):
@@ -78,7 +102,7 @@ def table(rows: list[Row]) -> list[Row]:
     ours = {(line["data"], line["free"]): line for line in lines if line["start"] == "sfm"}
     for line in lines:
         other = ours.get((line["data"], line["free"]))
-        line["gain"] = line["seconds"] / other["seconds"] if other and line["start"] == "tree" else None
+        line["gain"] = line["seconds"] / other["seconds"] if other and line["start"] != "sfm" else None
     return lines
 
 
@@ -88,7 +112,7 @@ def draw(result: Result, home: Path) -> list[Path]:
     for ax, value, unit in ((axes[0], "seconds", "seconds"), (axes[1], "iterations", "iterations")):
         rows = [row for row in result.table if row["free"] == "all"]
         names = list(dict.fromkeys(row["data"] for row in rows))
-        for start, colour in (("tree", "#8a8f98"), ("sfm", "#d62728")):
+        for start, colour in (("plain tree", "#8a8f98"), ("tree", "#4e79a7"), ("sfm", "#d62728")):
             of = {row["data"]: row[value] for row in rows if row["start"] == start}
             ax.plot(range(len(names)), [of.get(n) for n in names], "o-", color=colour, label=f"from {start}")
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)

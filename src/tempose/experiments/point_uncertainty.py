@@ -25,6 +25,7 @@ PROPERTIES = {
 }  # fmt: skip
 _BINS = 8
 _FEWEST = 20  # points in a bin
+_DINO_SIZE = 720, 576
 _FEWEST_SHARED = 15  # points two views of the dinosaur must share to be a pair
 
 
@@ -37,7 +38,11 @@ def cells(options: RunOptions) -> list[Cell]:
 
 
 def dinosaur() -> Views:
-    """The Oxford turntable dinosaur as views: 36 cameras, tracks of 4983 points, calibration from its projections."""
+    """The Oxford turntable dinosaur as views: 36 cameras, tracks of 4983 points, calibration from its projections.
+
+    Its projections put the points behind cameras with positive focal lengths: the images are mirrored. They are turned
+    over here, so that points lie in front.
+    """
     from scipy.io import loadmat
     from scipy.linalg import rq
 
@@ -51,6 +56,7 @@ def dinosaur() -> Views:
         K.append(upper / upper[2, 2])
     mean = np.mean(K, axis=0)  # one camera
     mean[0, 1] = 0.0
+    mean[0, 2], M[..., 0] = _DINO_SIZE[0] - mean[0, 2], np.where(seen, _DINO_SIZE[0] - M[..., 0], 0.0)
     row = np.where(seen, np.cumsum(seen, axis=1) - 1, -1)
     pairs, matches = [], []
     for i in range(36):
@@ -60,7 +66,7 @@ def dinosaur() -> Views:
                 pairs.append((i, j))
                 matches.append(np.stack([row[i, both], row[j, both]], axis=1))
     return Views(
-        tuple(f"{k:02d}" for k in range(36)), np.tile(mean, (36, 1, 1)), np.tile([720, 576], (36, 1)),
+        tuple(f"{k:02d}" for k in range(36)), np.tile(mean, (36, 1, 1)), np.tile(_DINO_SIZE, (36, 1)),
         tuple(M[k][seen[k]] for k in range(36)), np.array(pairs), tuple(matches),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from tempose.sfm.database import read_database
 from tempose.sfm.features import Progress, build_database, read_intrinsics
 from tempose.sfm.model import is_model, read_model
 from tempose.sfm.resample import aligned, image_noise, own_factors
-from tempose.sfm.scales import ScaleOptions, Scales, average_scales, depths_of_pair, join, measure_ratios
+from tempose.sfm.scales import ScaleOptions, Scales, average_scales, depths_of_pair, join, measure_ratios, scale_error
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import StructureOptions, reconstruct
 from tempose.sfm.synchronise import Synchronised, SyncOptions, synchronise
@@ -194,7 +194,7 @@ def estimate_motion(
         found = synchronise(views.names, pairs, scale, sigma, None if found is None else found.poses, options.sync)
         progress("rounds", k + 1, options.rounds + 1)
         if k < options.rounds:
-            pairs = pairs_of_posed(views, found.poses, options.pairs)
+            pairs = _or_before(pairs_of_posed(views, found.poses, options.pairs), pairs, found)
     assert found is not None
     return Motion(first, pairs, scale, found, _notices(views, first, pairs, found))
 
@@ -213,14 +213,26 @@ def lengths(views: Views, pairs: Pairs, options: SfmOptions, truth: Poses | None
 def scales_from_tracks(views: Views, pairs: Pairs, options: ScaleOptions | None = None) -> Scales:
     """Relative scales of all pairs from the depths of the points they share; the median baseline is 1."""
     options = options or ScaleOptions()
-    parts = []
+    parts, own = [], np.zeros(len(pairs))
     for row, ((i, j), pose, match) in enumerate(zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True)):
         rays = views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
         sigma = pose.sigma_px / float(views.focal[i].mean())
+        own[row] = scale_error(pose.rotation, pose.direction, pose.covariance, rays)
         parts.append(depths_of_pair(row, (i, j), match, pose.rotation, pose.direction, rays, sigma, options))
     if len(pairs) == 1:  # two views: nothing to compare with, the baseline is the unit
         return Scales(np.zeros(1), np.zeros(1), np.ones(0))
-    return average_scales(len(pairs), measure_ratios(join(parts), options))
+    return average_scales(len(pairs), measure_ratios(join(parts), options, own), own)
+
+
+def _or_before(guided: Pairs, before: Pairs, found: Synchronised) -> Pairs:
+    """Guided pairs, and those that fitted before but found too few matches by the predicted pose, as they were."""
+    have = set(map(tuple, guided.views.tolist()))
+    fitted = found.edges.row[found.keep]
+    back = [k for k in fitted.tolist() if tuple(before.views[k].tolist()) not in have]
+    return Pairs(
+        np.concatenate([guided.views, before.views[back]]), (*guided.poses, *(before.poses[k] for k in back)),
+        (*guided.matches, *(before.matches[k] for k in back)), guided.refused,
+    )  # fmt: skip
 
 
 def pairs_of_posed(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:

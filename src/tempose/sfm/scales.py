@@ -8,13 +8,15 @@ the pairs; the log-scales are its robust average.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
+
+from tempose.geometry import quaternion as quat
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -112,6 +114,24 @@ def pair_depths(rotation: Array, direction: Array, ray_i: Array, ray_j: Array) -
     return (xy * xt - xx * yt) / det, (yy * xt - xy * yt) / det, angle
 
 
+def scale_error(rotation: Array, direction: Array, covariance: Array, rays: tuple[Array, Array]) -> float:
+    """σ of a pair's log-scale by the error of its own pose: how far that moves all depths together.
+
+    Along each principal direction of the pose's covariance (6, 6), the median change of log-depth over the points.
+    """
+    value, vector = np.linalg.eigh(covariance)
+    before = np.concatenate(pair_depths(rotation, direction, *rays)[:2])
+    total = 0.0
+    for variance, axis in zip(value[1:], vector.T[1:], strict=True):  # the first is the direction along itself: none
+        step = np.sqrt(max(float(variance), 0.0)) * axis
+        moved = direction + step[3:]
+        turned = quat.to_matrix(quat.exp(step[:3])) @ rotation
+        after = np.concatenate(pair_depths(turned, moved / np.linalg.norm(moved), *rays)[:2])
+        both = (before > 0.0) & (after > 0.0)
+        total += float(np.median(np.log(after[both] / before[both]))) ** 2 if both.any() else 1.0
+    return float(np.sqrt(total))
+
+
 def depths_of_pair(
     pair: int, views: tuple[int, int], match: Index, rotation: Array, direction: Array, rays: tuple[Array, Array],
     sigma_rad: float, options: ScaleOptions,
@@ -136,8 +156,11 @@ def join(parts: list[Depths]) -> Depths:
     return Depths(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
-def measure_ratios(depths: Depths, options: ScaleOptions) -> Ratios:
-    """Weighted median of the log-depth differences of every two pairs that share a view and enough keypoints."""
+def measure_ratios(depths: Depths, options: ScaleOptions, own: Array | None = None) -> Ratios:
+    """Weighted median of the log-depth differences of every two pairs that share a view and enough keypoints.
+
+    ``own`` (m,) is what :func:`scale_error` says of each pair.
+    """
     order = np.lexsort((depths.pair, depths.keypoint, depths.view))
     pair, view, keypoint = depths.pair[order], depths.view[order], depths.keypoint[order]
     log_depth, variance = depths.log_depth[order], depths.sigma[order] ** 2
@@ -153,7 +176,11 @@ def measure_ratios(depths: Depths, options: ScaleOptions) -> Ratios:
         empty = np.empty(0, dtype=np.int64)
         return Ratios(empty, empty, np.empty(0), np.empty(0), empty)
     a, b, ratio, variance = (np.concatenate(column) for column in zip(*found, strict=True))
-    return _medians(a, b, ratio, variance, options)
+    found_ratios = _medians(a, b, ratio, variance, options)
+    if own is None:
+        return found_ratios
+    pairs = own[found_ratios.first] ** 2 + own[found_ratios.second] ** 2
+    return replace(found_ratios, sigma=np.sqrt(found_ratios.sigma**2 + pairs))
 
 
 def _medians(a: Index, b: Index, ratio: Array, variance: Array, options: ScaleOptions) -> Ratios:
@@ -175,8 +202,11 @@ def _medians(a: Index, b: Index, ratio: Array, variance: Array, options: ScaleOp
     return Ratios(a[start][keep], b[start][keep], median[keep], sigma[keep], count[keep])
 
 
-def average_scales(n_pairs: int, ratios: Ratios) -> Scales:
-    """Robust average of log-ratios: the least sum of absolute errors (convex), then Geman–McClure from there."""
+def average_scales(n_pairs: int, ratios: Ratios, own: Array | None = None) -> Scales:
+    """Robust average of log-ratios: the least sum of absolute errors (convex), then Geman–McClure from there.
+
+    The error ``own`` (m,) of a pair's pose is in all its ratios, so that no average takes it away.
+    """
     k = len(ratios.first)
     label = _components(n_pairs, ratios)
     largest = np.argmax(np.bincount(label))
@@ -197,7 +227,8 @@ def average_scales(n_pairs: int, ratios: Ratios) -> Scales:
     freedom = max(float(weight.sum()) - B.shape[1], 1.0)
     misfit = max(1.0, float(np.sum(weight * ((B @ x - y) / sigma) ** 2)) / freedom)
     out.log_scale[inside] = x - np.median(x)
-    out.sigma[inside] = np.sqrt(misfit * np.append(variance, np.min(variance)))
+    lasting = 0.0 if own is None else own[inside] ** 2
+    out.sigma[inside] = np.sqrt(misfit * np.append(variance, np.min(variance)) + lasting)
     out.weight[use] = weight
     return out
 

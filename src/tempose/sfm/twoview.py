@@ -140,7 +140,7 @@ def estimate_pairs(
     """Every matched pair from its matches alone: RANSAC with the essential model, then robust bundle adjustment."""
     options = options or PairOptions()
     pycolmap = require_pycolmap("two-view geometry")
-    cameras = [_pinhole(pycolmap, K, size) for K, size in zip(views.K, views.size, strict=True)]
+    cameras = [pinhole(pycolmap, K, size) for K, size in zip(views.K, views.size, strict=True)]
 
     def one(i: int, j: int, match: Index) -> PairPose | str:
         part = np.random.default_rng([seed, i, j]).permutation(len(match))[:_RANSAC_MATCHES]
@@ -357,6 +357,7 @@ def homography_residual(x: Array, y: Array) -> Array:
     return residual
 
 
-def _pinhole(pycolmap: Any, K: Array, size: Index) -> Any:
+def pinhole(pycolmap: Any, K: Array, size: Index) -> Any:
+    """A camera of pycolmap."""
     params = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
     return pycolmap.Camera(model="PINHOLE", width=int(size[0]), height=int(size[1]), params=params)
