@@ -50,7 +50,17 @@ def contents(home: Path) -> tuple[bytes, bytes]:
 # ---------------------------------------------------------------------- plans
 
 
-@pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n not in ("epfl-rotations", "threedmatch", "madrid")])
+NEED_DATA = ("epfl-rotations", "threedmatch", "madrid", "epfl", "ba-gain", "point-uncertainty")
+
+
+@pytest.mark.parametrize("name", NEED_DATA)
+def test_an_experiment_on_real_data_says_what_it_lacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEMPOSE_DATA", raising=False)
+    with pytest.raises(DataMissing, match="TEMPOSE_DATA"):
+        load(name).cells(RunOptions())
+
+
+@pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n not in NEED_DATA])
 def test_every_experiment_has_a_plan_of_different_cells_that_survives_json(name: str) -> None:
     for quick in (False, True):
         cells = load(name).cells(RunOptions(quick=quick))

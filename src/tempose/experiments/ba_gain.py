@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tempose.experiments import figures, photographs, real
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text
 from tempose.geometry import quaternion as quat
 from tempose.optimum.starts import most_certain_tree, tree_poses
 from tempose.poses import Poses
@@ -28,8 +28,7 @@ _ANY = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
 
 def cells(options: RunOptions) -> list[Cell]:
     """Scenes × starts."""
-    data_folder("epfl")
-    require_pycolmap("the experiment ba-gain")
+    photographs.check_needs("epfl")
     names = photographs.QUICK if options.quick else photographs.SCENES
     return [{"data": name, "seed": options.seed, "start": start} for name in names for start in STARTS]
 

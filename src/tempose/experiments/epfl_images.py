@@ -12,7 +12,7 @@ import numpy as np
 from tempose.baselines import METHODS
 from tempose.baselines.base import NotApplicable
 from tempose.experiments import figures, photographs, real
-from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text
 from tempose.geometry import quaternion as quat
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
@@ -33,8 +33,7 @@ STAGES = ("truth", "tracks", "glomap", "incremental")
 
 def cells(options: RunOptions) -> list[Cell]:
     """Scenes × (our cameras with true scales, with estimated ones, GLOMAP, incremental COLMAP)."""
-    data_folder("epfl")
-    require_pycolmap("the experiment epfl")
+    photographs.check_needs("epfl")
     names = photographs.QUICK if options.quick else photographs.SCENES
     return [{"data": name, "seed": options.seed, "stage": stage} for name in names for stage in STAGES]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-from tempose.experiments.base import data_folder
+from tempose.experiments.base import DataMissing, data_folder
 from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
@@ -19,6 +20,14 @@ SCENES = ("Herz-Jesus-P8", "Herz-Jesus-P25", "fountain-P11", "entry-P10", "castl
 QUICK = ("Herz-Jesus-P8",)
 CACHE = "TEMPOSE_CACHE"
 """Environment variable with the folder where features and matches are kept, by default ``~/.cache/tempose``."""
+
+
+def check_needs(*data: str) -> None:
+    """Refuse to plan where a data set, or pycolmap, is missing."""
+    for name in data:
+        data_folder(name)
+    if find_spec("pycolmap") is None:
+        raise DataMissing("needs pycolmap: pip install 'tempose[sfm]'")
 
 
 def images(scene: str) -> Path:

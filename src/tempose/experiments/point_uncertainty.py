@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tempose.experiments import figures, photographs
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
 from tempose.geometry import quaternion as quat
-from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.pipeline import SfmOptions, reconstruct_views
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD, rms_sigma
@@ -31,9 +30,7 @@ _FEWEST_SHARED = 15  # points two views of the dinosaur must share to be a pair
 
 def cells(options: RunOptions) -> list[Cell]:
     """One per set."""
-    for name in ("epfl", "dino"):
-        data_folder(name)
-    require_pycolmap("the experiment point-uncertainty")
+    photographs.check_needs("epfl", "dino")
     return [{"data": name, "seed": options.seed} for name in (photographs.QUICK if options.quick else DATA)]
 
 

@@ -1,0 +1,64 @@
+"""Tables, figures and texts of the experiments on photographs, from made-up rows; the runs themselves need the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfm_scene import make
+from tempose.experiments import ba_gain, epfl_images, point_uncertainty
+from tempose.experiments.base import Result, RunOptions
+
+
+def rows_of(name: str) -> list[dict]:
+    if name == "epfl":
+        return [
+            {
+                "data": data,
+                "seed": 0,
+                "stage": stage,
+                "method": method,
+                "mean_rotation_deg": 0.1,
+                "mean_translation_m": 0.01,
+            }
+            for data in ("fountain-P11", "castle-P30")
+            for stage, method in (("truth", "sfm"), ("tracks", "sfm"), ("tracks", "sfm + BA"), ("glomap", "glomap"))
+        ]
+    if name == "ba-gain":
+        return [
+            {"data": "castle-P19", "start": start, "free": free, "seconds": seconds, "iterations": 7, "final_cost": 3.0}
+            for free in ("points", "all")
+            for start, seconds in (("plain tree", 6.0), ("tree", 4.0), ("sfm", 2.0))
+        ]
+    return [
+        {"data": "dino", "by": by, "value": value, "relative_sigma": 0.1 * value, "relative_sigma_pose": 0.05 * value}
+        for by in point_uncertainty.PROPERTIES
+        for value in (1.0, 2.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("epfl", epfl_images), ("ba-gain", ba_gain), ("point-uncertainty", point_uncertainty)]
+)
+def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    table = module.EXPERIMENT.table(rows_of(name))
+    result = Result(name, RunOptions(), rows_of(name), table)
+    assert all(path.stat().st_size > 5000 for path in module.EXPERIMENT.draw(result, tmp_path))
+    assert table[0]["data"] in module.EXPERIMENT.text(result)
+    if name == "ba-gain":
+        assert [line["gain"] for line in table if line["free"] == "all"] == [3.0, 2.0, None]
+    if name == "epfl":
+        assert table[-1]["paper_tg_mcmc_deg"] == 0.622 and table[0]["scales"] == "true"
+
+
+def test_depth_is_along_the_cameras_axis() -> None:
+    from tempose.sfm.pipeline import bare_scene
+    from tempose.sfm.twoview import guided_pairs
+
+    made = make(1, n_views=4, n_points=60, noise_px=0.05)
+    scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
+    found = point_uncertainty.depths(scene)[scene.structure.status == 0]
+    assert np.all((found > 3.0) & (found < 7.0))  # cameras stand at 5 from the middle of a box of 2
