@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 DATA = ("fountain-P11", "castle-P30", "entry-P10", "dino")
 PROPERTIES = {
-    "depth": "depth / diameter of the scene", "views": "views that see the point", "angle": "widest angle of its rays, degrees",
+    "depth": "depth / median depth of the set", "views": "views that see the point", "angle": "widest angle of its rays, degrees",
 }  # fmt: skip
 _BINS = 8
 _FEWEST = 20  # points in a bin
@@ -85,8 +85,9 @@ def run(cell: Cell) -> list[Row]:
     s = scene.structure
     good = s.status == GOOD
     sigma, pose = s.relative_sigma[good], rms_sigma(s.pose_covariance)[good] / s.diameter
+    depth = depths(scene)[good]
     values = {
-        "depth": depths(scene)[good] / s.diameter,
+        "depth": depth / np.median(depth),
         "views": s.n_views[good].astype(float),
         "angle": s.angle_deg[good],
     }
@@ -122,7 +123,7 @@ def draw(result: Result, home: Path) -> list[Path]:
             x = [r["value"] for r in bins]
             ax.plot(x, [r["relative_sigma"] for r in bins], "o-", color=colours[name], markersize=3, label=name)
             ax.plot(x, [r["relative_sigma_pose"] for r in bins], "--", color=colours[name], linewidth=0.9)
-        figures.label(ax, words, "median σ / diameter" if by == "depth" else "", log_x=True, log_y=True)
+        figures.label(ax, words, "median σ / diameter" if by == "depth" else "", log_y=True)
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
