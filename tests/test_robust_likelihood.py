@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from conftest import random_graph
+from tempose import likelihood
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
@@ -277,3 +278,10 @@ def test_newton_ends_at_a_minimum_of_the_robust_potential(tail):
             assert posterior.potential(nudged(found.poses, node, direction, 1e-3)) > found.potential
     gamma = posterior.likelihood.inlier_probability(posterior.energies(found.poses))
     assert set(np.flatnonzero(gamma < 0.5)) == set(wrong)
+
+
+@pytest.mark.parametrize("tail", [np.inf, 8.0, 1.0])
+def test_the_table_of_isotropic_normalisers_is_right_inside_and_beyond_its_ends(tail: float) -> None:
+    concentration = np.array([1e-7, 1e-5, 3e-3, 0.7, 12.3, 4567.8, 3e9, 5e15])
+    exact = likelihood._log_mean_over_rotations(np.repeat(concentration[:, None], 3, axis=1), tail)
+    assert np.abs(likelihood._isotropic(concentration, tail) - exact).max() < 1e-6

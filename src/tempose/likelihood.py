@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,8 @@ Array = NDArray[np.float64]
 
 _LOG_AREA = math.log(2.0 * math.pi**2)
 _LOG_2PI = math.log(2.0 * math.pi)
-_FEW = 64  # different concentrations whose normaliser is integrated one by one; more are interpolated
+_FEW = 4  # different concentrations whose normaliser is integrated one by one; more are interpolated
+_LOWEST, _HIGHEST, _SPACING = 1e-4, 1e14, 0.1  # concentrations of the table, and the spacing of their logarithms
 _STEP = 0.15  # of the trapezoidal rule in log u: an error of exp(−π²/step) or less
 
 
@@ -205,15 +206,29 @@ def _log_rotation_integral(concentration: Array, tail: float) -> Array:
         if concentration.max(initial=0.0) == concentration.min(initial=np.inf):
             return np.full(len(concentration), _log_mean_over_rotations(np.full((1, 3), concentration[0]), tail)[0])
         unique, where = np.unique(concentration, return_inverse=True)
-        if len(unique) <= _FEW or unique[0] <= 0.0:
+        if len(unique) <= _FEW:
             return _log_mean_over_rotations(np.repeat(unique[:, None], 3, axis=1), tail)[where]
-        grid = np.geomspace(unique[0], unique[-1], _FEW)
-        spline = interpolate.CubicSpline(
-            np.log(grid), _log_mean_over_rotations(np.repeat(grid[:, None], 3, axis=1), tail)
-        )
-        return np.asarray(spline(np.log(unique))[where])
+        return _isotropic(unique, tail)[where]
     values = concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration)
     return _log_mean_over_rotations(np.maximum(values, 0.0), tail)
+
+
+def _isotropic(concentration: Array, tail: float) -> Array:
+    """:func:`_log_mean_over_rotations` of equal concentrations λ (k,), to 1e-6, by a table and its two asymptotes.
+
+    For small λ the logarithm is proportional to λ, for large λ it falls by 3/2 log λ.
+    """
+    table = _isotropic_table(tail)
+    inside = np.clip(concentration, _LOWEST, _HIGHEST)
+    above = -1.5 * np.log(np.maximum(concentration / _HIGHEST, 1.0))
+    return np.asarray(table(np.log(inside)) * np.minimum(concentration / _LOWEST, 1.0) + above)
+
+
+@lru_cache(maxsize=16)
+def _isotropic_table(tail: float) -> interpolate.CubicSpline:
+    """:func:`_log_mean_over_rotations` of equal concentrations as a function of log λ; made once for each ν."""
+    x = np.arange(math.log(_LOWEST), math.log(_HIGHEST) + 2.0 * _SPACING, _SPACING)
+    return interpolate.CubicSpline(x, _log_mean_over_rotations(np.repeat(np.exp(x)[:, None], 3, axis=1), tail))
 
 
 def _log_mean_over_rotations(concentrations: Array, tail: float) -> Array:

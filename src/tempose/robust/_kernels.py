@@ -406,7 +406,7 @@ def _merge(
     g, x, at = np.zeros((m, 4)), np.zeros((m, 3)), np.zeros((m, 3))
     score = odds + bonus  # of the pair that an edge joins, led by the edge
     stale = np.zeros(n, np.bool_)  # parts whose edges have not been scored since a join
-    crossing = np.empty(m, np.int64)
+    crossing, beyond = np.empty(m, np.int64), np.empty(m, np.int64)  # edges out of a part, and the part they lead to
     # parallel edges from the start: score them like any pair
     for e in range(m):
         stale[edge_i[e]] = True
@@ -414,28 +414,31 @@ def _merge(
         for a in range(n):
             if not stale[a]:
                 continue
-            for b in range(n):
-                if b == a or part[b] != b:
-                    continue
-                count = 0
-                for e in range(m):
-                    pi, pj = part[edge_i[e]], part[edge_j[e]]
-                    if (pi == a and pj == b) or (pi == b and pj == a):
-                        crossing[count] = e
-                        count += 1
-                if count == 0:
-                    continue
-                for k in range(count):
-                    e = crossing[k]
-                    between(wxyz, position, edge_i, edge_j, q, t, e, part[edge_i[e]] == a, g, x, at)
-                for k in range(count):
-                    e = crossing[k]
+            count = 0
+            for e in range(m):
+                pi, pj = part[edge_i[e]], part[edge_j[e]]
+                if (pi == a) != (pj == a):
+                    crossing[count] = e
+                    beyond[count] = pj if pi == a else pi
+                    count += 1
+            order = np.argsort(beyond[:count], kind="mergesort")  # stable: edges to one part stay in their order
+            for k in range(count):
+                e = crossing[k]
+                between(wxyz, position, edge_i, edge_j, q, t, e, part[edge_i[e]] == a, g, x, at)
+            begin = 0
+            while begin < count:
+                end = begin + 1
+                while end < count and beyond[order[end]] == beyond[order[begin]]:
+                    end += 1
+                for k in range(begin, end):
+                    e = crossing[order[k]]
                     score[e] = odds[e] + bonus[e]
-                    for h in range(count):
+                    for h in range(begin, end):
                         if h != k:
-                            f = crossing[h]
+                            f = crossing[order[h]]
                             reach = min(freedom[e], freedom[f])
                             score[e] += odds[f] * same_motion(g, x, at, e, f, rot, trans, reach)
+                begin = end
             stale[a] = False
         lead, best = -1, 0.0
         for e in range(m):
