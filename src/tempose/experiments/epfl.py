@@ -7,17 +7,17 @@ from pathlib import Path
 
 from tempose.experiments import figures, real
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.experiments.paper import TABLE_1
 from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, epfl_rotations
 from tempose.poses import Poses
 
 PAPER = {
-    "HerzJesuP8": {"ozyesil": 0.060, "r-godec": 0.040, "govindu": 0.106, "torsello": 0.106, "eig-se3": 0.040, "tg-mcmc": 0.106},
-    "HerzJesuP25": {"ozyesil": 0.140, "r-godec": 0.130, "govindu": 0.081, "torsello": 0.081, "eig-se3": 0.070, "tg-mcmc": 0.081},
-    "FountainP11": {"ozyesil": 0.030, "r-godec": 0.030, "govindu": 0.071, "torsello": 0.071, "eig-se3": 0.030, "tg-mcmc": 0.071},
-    "EntryP10": {"ozyesil": 0.560, "r-godec": 0.440, "govindu": 0.101, "torsello": 0.101, "eig-se3": 0.040, "tg-mcmc": 0.090},
-    "CastleP19": {"ozyesil": 3.690, "r-godec": 1.570, "govindu": 0.393, "torsello": 0.393, "eig-se3": 1.480, "tg-mcmc": 0.393},
-    "CastleP30": {"ozyesil": 1.970, "r-godec": 0.780, "govindu": 0.631, "torsello": 0.629, "eig-se3": 0.530, "tg-mcmc": 0.622},
+    folder: {method: errors[0] for method, errors in TABLE_1[scene].items()}
+    for folder, scene in {
+        "HerzJesuP8": "Herz-Jesus-P8", "HerzJesuP25": "Herz-Jesus-P25", "FountainP11": "fountain-P11",
+        "EntryP10": "entry-P10", "CastleP19": "castle-P19", "CastleP30": "castle-P30",
+    }.items()
 }  # fmt: skip
 """Mean rotation errors of the paper's Table 1, degrees."""
 

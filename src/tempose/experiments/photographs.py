@@ -14,6 +14,7 @@ from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
 from tempose.sfm.pipeline import Motion, SfmOptions, estimate_motion
+from tempose.sfm.twoview import Pairs, estimate_pairs
 from tempose.sfm.views import Views
 
 SCENES = ("Herz-Jesus-P8", "Herz-Jesus-P25", "fountain-P11", "entry-P10", "castle-P19", "castle-P30")
@@ -58,9 +59,15 @@ def views(scene: str) -> Views:
 
 
 @cache
+def first_pairs(scene: str) -> Pairs:
+    """Relative poses of all pairs, each from its matches alone."""
+    return estimate_pairs(views(scene))
+
+
+@cache
 def motion(scene: str, scales: str) -> Motion:
     """Our cameras before bundle adjustment."""
-    return estimate_motion(views(scene), SfmOptions(scales=scales), truth(scene))
+    return estimate_motion(views(scene), SfmOptions(scales=scales), truth(scene), first=first_pairs(scene))
 
 
 def errors(poses: Poses, scene: str, *, scaled: bool) -> dict[str, float]:

@@ -174,14 +174,17 @@ def read_views(
 
 
 def estimate_motion(
-    views: Views, options: SfmOptions | None = None, truth: Poses | None = None, progress: Progress = _silent
-) -> Motion:
-    """Pairs, scales and poses, in guided rounds."""
+    views: Views, options: SfmOptions | None = None, truth: Poses | None = None, progress: Progress = _silent,
+    first: Pairs | None = None,
+) -> Motion:  # fmt: skip
+    """Pairs, scales and poses, in guided rounds; ``first`` are pairs that :func:`estimate_pairs` has made before."""
     options = options or SfmOptions()
     if options.scales == "truth" and truth is None:
         raise OptionError("scales from the truth need true positions of the cameras")
     total = len(views.pairs)
-    first = pairs = estimate_pairs(views, options.pairs, options.seed, lambda done: progress("pairs", done, total))
+    if first is None:
+        first = estimate_pairs(views, options.pairs, options.seed, lambda done: progress("pairs", done, total))
+    pairs = first
     if not len(pairs):
         i, j, why = pairs.refused[0]
         raise GraphError(
