@@ -116,7 +116,7 @@ def test_homography_tells_a_plane_from_depth() -> None:
 
 
 def scales_of(made, pairs):
-    from tempose.sfm.pipeline import scales_from_tracks
+    from tempose.sfm.motion import scales_from_tracks
 
     return scales_from_tracks(made.views, pairs)
 

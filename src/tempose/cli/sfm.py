@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
     from tempose.cli.solve import prepare_directory
-    from tempose.sfm.pipeline import SfmOptions, read_views, reconstruct_views
+    from tempose.sfm.options import SfmOptions
+    from tempose.sfm.pipeline import read_views, reconstruct_views
     from tempose.solver import Progress
 
     options = SfmOptions(scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)

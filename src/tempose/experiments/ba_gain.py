@@ -14,7 +14,8 @@ from tempose.optimum.starts import most_certain_tree, tree_poses
 from tempose.poses import Poses
 from tempose.sfm.adjust import AdjustOptions, adjust
 from tempose.sfm.cameras import require_pycolmap
-from tempose.sfm.pipeline import SfmOptions, lengths
+from tempose.sfm.motion import lengths
+from tempose.sfm.options import SfmOptions
 from tempose.sfm.refine import start_scene
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD, Observations, StructureOptions, reconstruct

@@ -17,7 +17,10 @@ from tempose.experiments.paper import TABLE_1
 from tempose.geometry import quaternion as quat
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
+from tempose.sfm.motion import lengths
+from tempose.sfm.options import SfmOptions
 from tempose.sfm.refine import refine
+from tempose.sfm.synchronise import Edges
 
 STAGES = ("truth", "tracks", "adjusted", "glomap", "incremental")
 """Cameras by true lengths of baselines, by estimated ones, bundle adjustment from there, and COLMAP's mappers."""
@@ -41,9 +44,6 @@ def run(cell: Cell) -> list[Row]:
 
 def _ours(scene: str, scales: str) -> list[Row]:
     """Every method on the pairs as they come from their matches, and ours with guided rounds."""
-    from tempose.sfm.pipeline import SfmOptions, lengths
-    from tempose.sfm.synchronise import Edges
-
     scaled = scales == "tracks"
     motion, views = photographs.motion(scene, scales), photographs.views(scene)
     options = SfmOptions(scales=scales)

@@ -13,7 +13,8 @@ from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
-from tempose.sfm.pipeline import Motion, SfmOptions, estimate_motion
+from tempose.sfm.motion import Motion, estimate_motion
+from tempose.sfm.options import SfmOptions
 from tempose.sfm.twoview import Pairs, estimate_pairs
 from tempose.sfm.views import Views
 

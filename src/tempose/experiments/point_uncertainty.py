@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tempose.experiments import figures, photographs
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, data_folder
 from tempose.geometry import quaternion as quat
-from tempose.sfm.pipeline import SfmOptions, reconstruct_views
+from tempose.sfm.options import SfmOptions
+from tempose.sfm.pipeline import reconstruct_views
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD, rms_sigma
 from tempose.sfm.views import Views

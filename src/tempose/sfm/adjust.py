@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tempose.errors import OptionError
 from tempose.poses import Poses
+from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD
 
@@ -83,10 +84,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     anything needs an alignment.
     """
     options = options or AdjustOptions()
-    try:
-        import pycolmap
-    except ImportError:
-        raise OptionError("bundle adjustment needs pycolmap: pip install 'tempose[sfm]'") from None
+    pycolmap = require_pycolmap("bundle adjustment")
     with tempfile.TemporaryDirectory() as directory:
         scene.write_colmap(directory)
         model = pycolmap.Reconstruction(directory)

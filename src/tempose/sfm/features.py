@@ -21,6 +21,10 @@ Progress = Callable[[str, float, float], None]
 """Called with the phase in words, what is done and what there is."""
 
 
+def silent(phase: str, done: float, total: float) -> None:
+    """Report nothing."""
+
+
 def find_images(folder: Path) -> list[str]:
     """Names of the images in a folder, in order."""
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())

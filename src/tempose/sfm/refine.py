@@ -8,7 +8,8 @@ import numpy as np
 
 from tempose.poses import Poses
 from tempose.sfm.adjust import Adjustment, AdjustOptions, adjust
-from tempose.sfm.pipeline import bare_scene, pairs_of_posed
+from tempose.sfm.motion import pairs_of_posed
+from tempose.sfm.pipeline import bare_scene
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import FEW_VIEWS, GOOD, StructureOptions
 from tempose.sfm.twoview import PairOptions
