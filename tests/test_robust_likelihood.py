@@ -285,3 +285,13 @@ def test_the_table_of_isotropic_normalisers_is_right_inside_and_beyond_its_ends(
     concentration = np.array([1e-7, 1e-5, 3e-3, 0.7, 12.3, 4567.8, 3e9, 5e15])
     exact = likelihood._log_mean_over_rotations(np.repeat(concentration[:, None], 3, axis=1), tail)
     assert np.abs(likelihood._isotropic(concentration, tail) - exact).max() < 1e-6
+
+
+@pytest.mark.parametrize(("tail", "error"), [(1.0, 2e-3), (4.0, 1e-4), (math.inf, 1e-10)])
+def test_precise_edges_of_three_concentrations_each_are_normalised_by_the_same_table(tail: float, error: float) -> None:
+    rng = np.random.default_rng(0)
+    values = 10.0 ** rng.uniform(2.0, 7.0, (60, 3))
+    exact = likelihood._log_mean_over_rotations(values, tail)
+    turned = np.linalg.qr(rng.standard_normal((60, 3, 3)))[0]
+    matrices = turned @ (values[:, :, None] * np.swapaxes(turned, 1, 2))
+    assert np.abs(likelihood._log_rotation_integral(matrices, tail) - exact).max() < error

@@ -185,6 +185,10 @@ def test_synchronisation_recovers_poses_and_finds_the_excess() -> None:
     )
     found = synchronise(made.views.names, replace(pairs, poses=gross), length, sigma, options=exact)
     assert set(range(len(pairs))) - set(found.keep.tolist()) == {2, 9, 20}
+    told = found.distrusted()
+    assert [one.row for one in told] == [2, 9, 20] and all(one.sigmas > 100.0 for one in told)
+    assert all(abs(one.rotation_deg - np.degrees(1.0)) < 0.2 and one.direction_deg < 0.2 for one in told)
+    assert "rotation is off by 57°" in told[0].why
     assert pose_errors(found.poses, made.poses).mean_rotation_deg < 0.02
 
 

@@ -59,6 +59,10 @@ class Reconstruction:
                 {"pair": [self.views.names[i], self.views.names[j]], "why": why}
                 for i, j, why in self.motion.pairs.refused
             ],
+            "distrusted": [
+                {"pair": [self.views.names[k] for k in self.motion.pairs.views[one.row]], "why": one.why}
+                for one in s.distrusted()
+            ],
             "excess_rot_deg": float(np.degrees(s.excess[0])),
             "excess_direction_deg": float(np.degrees(s.excess[1])),
             "median_sigma_rot_deg": _median(sigma_rot),

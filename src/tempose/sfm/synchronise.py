@@ -83,6 +83,22 @@ class Synchronised:
     keep: NDArray[np.int64]
     excess: tuple[float, float]
 
+    def distrusted(self) -> list[Distrusted]:
+        """The pairs that contradict the others and are left out of the graph, and by how much."""
+        out = np.setdiff1d(np.arange(len(self.edges.row)), self.keep)
+        found = residuals(self.edges.base, self.poses)
+        energy = np.sum(Posterior(self.edges.graph(self.excess)).potential_by_edge(self.poses), axis=0)
+        freedom = np.where(self.edges.base.has_translation, 6.0, 3.0)
+        measured = self.edges.scale[:, None] * self.edges.direction
+        across = _angle_between(measured, measured - found.translation)
+        return [
+            Distrusted(
+                int(self.edges.row[k]), float(np.degrees(found.angle[k])), float(np.degrees(across[k])),
+                float(np.sqrt(2.0 * energy[k] / freedom[k])),
+            )
+            for k in out
+        ]  # fmt: skip
+
     def with_own(self, own: tuple[float, float], options: SyncOptions) -> Synchronised:
         """The same poses with other precisions: variances of the pairs' own noise times ``own`` (rotations, translations)."""
         return replace(self, graph=self.graph_with(own, options))
@@ -92,6 +108,34 @@ class Synchronised:
         whole = self.edges.graph(self.excess, own)
         weight = np.minimum(_weights(whole, self.poses, options.width) / _typical(options.width), 1.0)
         return _some_edges(_weighted(self.edges.graph(own=own, floor=False) if bare else whole, weight), self.keep)
+
+
+@dataclass(frozen=True)
+class Distrusted:
+    """A pair that contradicts the others.
+
+    Attributes
+    ----------
+    row
+        Among the pairs.
+    rotation_deg, direction_deg
+        Angle between its rotation, and the direction of its baseline, and what the poses predict; NaN for the direction
+        of a pair whose baseline has no length.
+    sigmas
+        Root mean square of the residual in standard deviations of the pair, floor and excess included.
+    """
+
+    row: int
+    rotation_deg: float
+    direction_deg: float
+    sigmas: float
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        turned = f"its rotation is off by {self.rotation_deg:.2g}°"
+        moved = "" if np.isnan(self.direction_deg) else f", its direction by {self.direction_deg:.2g}°"
+        return f"contradicts the other pairs: {turned}{moved} ({self.sigmas:.2g} of its standard deviations)"
 
 
 def synchronise(
@@ -235,6 +279,11 @@ def _excess(residual: Array, own: Array, shape: Array, median: float) -> float:
         tau = 0.5 * (low + high)
         low, high = (tau, high) if middle(float(np.exp(tau))) > median else (low, tau)
     return float(np.exp(0.5 * (low + high)))
+
+
+def _angle_between(a: Array, b: Array) -> Array:
+    """Angles (m,), radians, between vectors (m, 3)."""
+    return np.asarray(np.arctan2(np.linalg.norm(np.cross(a, b), axis=1), np.sum(a * b, axis=1)))
 
 
 def _weights(graph: PoseGraph, poses: Poses, width: float) -> Array:
