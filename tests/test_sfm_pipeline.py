@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from tempose.geometry import align
 from tempose.inference.summary import tangent
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
+from tempose.sfm import features
+from tempose.sfm.cameras import Intrinsics
 from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
 from tempose.sfm.model import read_model
@@ -171,6 +176,109 @@ def test_bad_input_is_told_in_one_line(
         assert main(["sfm", str(source), "-o", str(tmp_path / "out")]) == 1
         said = capsys.readouterr().err.strip()
         assert words in said and len(said.splitlines()) == 1, said
+
+
+def spoil(path: Path, copy: Path, *statements: str) -> Path:
+    """A copy of a database that some statements have changed."""
+    copy.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(copy)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM cameras", "an image has camera 1, which the database does not have"),
+        ("DELETE FROM matches", "no two of its 6 images share 15 matches"),
+        ("UPDATE keypoints SET data = substr(data, 1, 100) WHERE image_id = 2", "is it whole"),
+        (
+            "UPDATE keypoints SET rows = 1, data = substr(data, 1, 4 * cols) WHERE image_id = 2",
+            "keypoints that are not",
+        ),
+    ],
+)
+def test_a_spoilt_database_is_told_in_one_line(
+    statement: str, words: str, synthetic: tuple[Path, Poses], tmp_path: Path
+) -> None:
+    with pytest.raises(ParseError, match=words):
+        read_database(spoil(synthetic[0], tmp_path / "spoilt.db", statement))
+
+
+def test_a_model_that_is_not_whole_is_told(synthetic: tuple[Path, Poses], tmp_path: Path) -> None:
+    for name in ("cameras.txt", "images.txt"):
+        (tmp_path / name).write_bytes((synthetic[0].parent / name).read_bytes())
+    with pytest.raises(ParseError, match=r"without points3D\.txt"):
+        read_views(tmp_path, tmp_path / "d.db")
+    empty, cut = tmp_path / "empty", tmp_path / "cut"
+    for folder in (empty, cut):
+        folder.mkdir()
+    pycolmap.Reconstruction().write_text(empty)
+    with pytest.raises(ParseError, match="no images"):
+        read_views(empty, tmp_path / "d.db")
+    pycolmap.Reconstruction(synthetic[0].parent).write_binary(cut)
+    (cut / "images.bin").write_bytes((cut / "images.bin").read_bytes()[:2000])
+    with pytest.raises(ParseError, match="is it whole"):
+        read_views(cut, tmp_path / "d.db")
+
+
+@pytest.fixture(scope="module")
+def noise_pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three pictures of nothing, and a fourth of another size."""
+    folder, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for name, size in (("a", (60, 80)), ("b", (60, 80)), ("c", (60, 80)), ("tall", (80, 60))):
+        grey = np.kron(rng.integers(0, 255, size), np.ones((4, 4))).astype(np.uint8)
+        pycolmap.Bitmap.from_array(grey).write(folder / f"{name}.png")
+    return folder
+
+
+def test_photographs_that_do_not_match(noise_pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["sfm", str(noise_pictures), "-o", str(tmp_path), "--quiet"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1 and "no two of its 3 images share 15 matches" in said
+    K = tmp_path / "K.txt"
+    K.write_text("300 0 160 0 300 120 0 0 1")
+    command = ["sfm", str(noise_pictures), "-o", str(tmp_path), "--quiet", "--intrinsics", str(K)]
+    assert main(command) == 1  # features of a camera that was not calibrated are not used for one that is
+    assert "another calibration" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 1
+    assert f"{noise_pictures}: no two of its 3 images share 15 matches" in capsys.readouterr().err
+
+
+def test_features_are_not_used_for_other_photographs(noise_pictures: Path, tmp_path: Path) -> None:
+    camera = Intrinsics("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
+    notices = build_database(noise_pictures, tmp_path / "d.db", camera)
+    assert len(notices) == 1 and "tall.png is left out: it has 240×320 pixels where most have 320×240" in notices[0]
+    fewer = tmp_path / "fewer"
+    fewer.mkdir()
+    for name in ("a.png", "b.png"):
+        (fewer / name).write_bytes((noise_pictures / name).read_bytes())
+    with pytest.raises(TemposeError, match="made with other photographs"):
+        build_database(fewer, tmp_path / "d.db", camera)
+    with pytest.raises(TemposeError, match="a calibration that is not given now"):
+        build_database(noise_pictures, tmp_path / "d.db")
+    (tmp_path / "d.db").write_bytes((tmp_path / "d.db").read_bytes()[:5000])
+    with pytest.raises(TemposeError, match="earlier run cannot be read"):
+        build_database(noise_pictures, tmp_path / "d.db", camera)
+
+
+def test_pythons_sqlite_stays_away_while_colmap_writes(
+    noise_pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two copies of SQLite in one process drop each other's locks, and the database is destroyed."""
+    real, seen = sqlite3.connect, []
+
+    def connect(*arguments, **more):
+        assert not any(thread.name == "colmap" for thread in threading.enumerate())
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(features.sqlite3, "connect", connect)
+    monkeypatch.setattr(features, "_POLL_SECONDS", 0.001)
+    camera = Intrinsics("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
+    build_database(noise_pictures, tmp_path / "d.db", camera, lambda *now: seen.append(now))
+    assert ("features", 3, 3) in seen and ("matching", 3, 3) in seen and len(seen) > 4
 
 
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:

@@ -449,7 +449,9 @@ def _sfm(commands: Commands) -> None:  # type: ignore[valid-type]
         "-o", "--output", required=True, metavar="DIR",
         help="directory to write; features and matches found there are used again",
     )  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true", help="discard the draws another run left in DIR")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="discard the features, matches and draws another run left in DIR"
+    )
     parser.add_argument(
         "--intrinsics", metavar="FILE",
         help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt; default: found from "

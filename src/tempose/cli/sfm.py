@@ -25,14 +25,17 @@ def run(arguments: argparse.Namespace) -> int:
     options = SfmOptions(scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)
     source, home = Path(arguments.source), Path(arguments.output)
     truth = None if arguments.truth is None else _truth(arguments.truth)
-    prepare_directory(home, arguments.overwrite)
+    prepare_directory(home / "cameras", arguments.overwrite)
+    if arguments.overwrite:
+        for old in home.glob("features.db*"):  # SQLite's journals, too
+            old.unlink()
     images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
     with console.progress_bar(arguments) as bar:
 
         def progress(phase: str, done: float, total: float) -> None:
             bar(Progress(phase, done, total))
 
-        views = read_views(source, home / "database.db", arguments.intrinsics, progress)
+        views = read_views(source, home / "features.db", arguments.intrinsics, progress)
         found = reconstruct_views(
             views, options, truth=truth, images=images, directory=home / "cameras", progress=progress
         )

@@ -20,24 +20,27 @@ Index = NDArray[np.int64]
 _PAIR = 2147483647  # COLMAP's pair_id is image_id1 * 2147483647 + image_id2
 
 
-def read_database(path: str | Path, fewest_matches: int = 15) -> Views:
+def read_database(path: str | Path, fewest_matches: int = 15, *, photographs: Path | None = None) -> Views:
     """Read cameras, keypoints and putative matches (before any verification) of a COLMAP database.
 
     Matches whose two keypoints lie at the same two places as an earlier one (SIFT gives a place several orientations)
-    are the same measurement and are dropped. Pairs with fewer than ``fewest_matches`` are left out.
+    are the same measurement and are dropped. Pairs with fewer than ``fewest_matches`` are left out. ``photographs`` is the
+    folder it was made from, if the user does not know of the database.
     """
     path = Path(path)
     if not path.is_file():
         raise ParseError(path, None, "no such file; expected a COLMAP database")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            return _read(connection, path, fewest_matches)
+            return _read(connection, photographs or path, fewest_matches)
     except (sqlite3.DatabaseError, ValueError) as error:
         raise ParseError(
             path,
             None,
             f"cannot be read as a COLMAP database ({error}); is it whole, and has COLMAP finished writing it?",
         ) from None
+    except KeyError as error:
+        raise ParseError(path, None, f"an image has camera {error}, which the database does not have") from None
 
 
 def _read(connection: sqlite3.Connection, path: Path, fewest: int) -> Views:
@@ -58,8 +61,7 @@ def _read(connection: sqlite3.Connection, path: Path, fewest: int) -> Views:
     if not len(pairs):
         raise ParseError(
             path, None,
-            f"no two of its {len(images)} images share {fewest} matches; run COLMAP's matching on it, or take photographs "
-            "that overlap more",
+            f"no two of its {len(images)} images share {fewest} matches; have they been matched, and do they overlap enough?",
         )  # fmt: skip
     each = [cameras[camera] for _, _, camera in images]
     return Views(
@@ -78,6 +80,8 @@ def _read_matches(
             continue
         match = np.frombuffer(data, dtype=np.uint32).reshape(rows, 2).astype(np.int64)
         i, j = row_of[first], row_of[second]
+        if np.any(match.max(axis=0) >= [len(keypoints[i]), len(keypoints[j])]):
+            raise ValueError(f"matches of images {first} and {second} name keypoints that are not there")
         if i > j:
             i, j, match = j, i, match[:, ::-1]
         match = distinct(match, keypoints[i], keypoints[j])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -60,16 +61,40 @@ def build_database(
     pycolmap = require_pycolmap("reading photographs")
     pycolmap.logging.minloglevel = 3  # what goes wrong is found in the database, and said in one line
     names = find_images(folder)
-    bad = [name for name in names if pycolmap.Bitmap.read(folder / name, True) is None]
-    good = [name for name in names if name not in set(bad)]
-    if len(good) < 2:
-        raise TemposeError(f"{folder}: {len(good)} of {len(names)} images can be read; at least two are needed")
-    notices = [f"{name} cannot be read as an image and is left out" for name in bad]
+    good, notices = _usable(pycolmap, folder, names)
+    _check_same(database, good, intrinsics)
     database.parent.mkdir(parents=True, exist_ok=True)
     report = progress or (lambda phase, done, total: None)
     _extract(pycolmap, folder, database, good, intrinsics, report)
     _match(pycolmap, database, len(good), intrinsics is None, report)
+    if intrinsics is None:
+        notices.append(_calibrate(pycolmap, database))
     return notices
+
+
+def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], list[str]]:
+    """The images that one camera can have taken, and a line for each of the others."""
+    size: dict[str, tuple[int, int]] = {}
+    for name in names:
+        bitmap = pycolmap.Bitmap.read(folder / name, True)
+        if bitmap is not None:
+            size[name] = bitmap.width, bitmap.height
+    if len(size) < 2:
+        raise TemposeError(f"{folder}: {len(size)} of {len(names)} images can be read; at least two are needed")
+    usual, _ = Counter(size.values()).most_common(1)[0]
+    notices = []
+    for name in names:
+        if name not in size:
+            notices.append(f"{name} cannot be read as an image and is left out")
+        elif size[name] != usual:
+            notices.append(
+                f"{name} is left out: it has {size[name][0]}×{size[name][1]} pixels where most have {usual[0]}×{usual[1]}, and "
+                "all must be of one camera (a COLMAP database can have several)"
+            )
+    good = [name for name in names if size.get(name) == usual]
+    if len(good) < 2:
+        raise TemposeError(f"{folder}: no two images have the same size; all must be of one camera")
+    return good, notices
 
 
 def _extract(
@@ -80,14 +105,14 @@ def _extract(
         reader.camera_model = intrinsics.model
         reader.camera_params = ", ".join(repr(float(x)) for x in intrinsics.params)
         _check_size(pycolmap, folder / names[0], intrinsics)
-    done = _count(database, "keypoints")
-    if done < len(names):
+    if _count(database, "keypoints") < len(names):
         _watched(
+            pycolmap, database,
             lambda: pycolmap.extract_features(
                 database, folder, image_names=names, camera_mode=pycolmap.CameraMode.SINGLE, reader_options=reader,
                 extraction_options=options, device=pycolmap.Device.cpu,
             ),
-            lambda: report("features", _count(database, "keypoints"), len(names)),
+            lambda watched: report("features", watched.num_images(), len(names)),
         )  # fmt: skip
     report("features", len(names), len(names))
 
@@ -98,12 +123,58 @@ def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, report: Progr
     options.skip_geometric_verification = not calibrate
     if _count(database, "matches") < total:
         _watched(
+            pycolmap, database,
             lambda: pycolmap.match_exhaustive(database, matching_options=options, device=pycolmap.Device.cpu),
-            lambda: report("matching", _count(database, "matches"), total),
-        )
+            lambda watched: report("matching", watched.num_matched_image_pairs(), total),
+        )  # fmt: skip
     report("matching", total, total)
-    if calibrate and not pycolmap.calibrate_view_graph(database):
+
+
+def _calibrate(pycolmap: Any, database: Path) -> str:
+    """Find the focal length from the pairs, and say what is taken for the camera."""
+    start, from_exif = _focal_length(database)
+    if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
         raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
+    found, _ = _focal_length(database)
+    return (
+        f"no calibration is given: a focal length of {found:.0f} px is found from the pairs "
+        f"({'EXIF says' if from_exif else 'the first guess was'} {start:.0f}), the principal point is taken to be the middle and "
+        "the lens free of distortion; with --intrinsics the result is better"
+    )
+
+
+def _focal_length(database: Path) -> tuple[float, bool]:
+    """Focal length of the (one) camera of a database, pixels, and whether it comes from EXIF."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        params, known = connection.execute("SELECT params, prior_focal_length FROM cameras").fetchone()
+    return float(np.frombuffer(params)[0]), bool(known)
+
+
+def _check_same(database: Path, names: list[str], intrinsics: Intrinsics | None) -> None:
+    """A database that is there already must be of the same photographs and the same calibration."""
+    if not database.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            images = {name for (name,) in connection.execute("SELECT name FROM images")}
+            cameras = [np.frombuffer(data) for (data,) in connection.execute("SELECT params FROM cameras")]
+            matched, verified = (
+                connection.execute(f"SELECT EXISTS(SELECT 1 FROM {table})").fetchone()[0]
+                for table in ("matches", "two_view_geometries")
+            )
+    except sqlite3.Error as error:
+        raise TemposeError(
+            f"{database}: the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite"
+        ) from None
+    other = None
+    if not images <= set(names):
+        other = "other photographs"
+    elif intrinsics is None and matched and not verified:  # pairs are verified only to find the focal length
+        other = "a calibration that is not given now"
+    elif intrinsics is not None and not all(np.array_equal(params, intrinsics.params) for params in cameras):
+        other = "another calibration"
+    if other is not None:
+        raise TemposeError(f"{database} was made with {other}; give another directory to -o, or use --overwrite")
 
 
 def _check_size(pycolmap: Any, image: Path, intrinsics: Intrinsics) -> None:
@@ -117,8 +188,12 @@ def _check_size(pycolmap: Any, image: Path, intrinsics: Intrinsics) -> None:
         )
 
 
-def _watched(work: Callable[[], None], look: Callable[[], None]) -> None:
-    """Run work in a thread and look at its progress meanwhile."""
+def _watched(pycolmap: Any, database: Path, work: Callable[[], None], look: Callable[[Any], None]) -> None:
+    """Run work on a database in a thread, and look at the database meanwhile.
+
+    It is looked at through pycolmap's own copy of SQLite: Python's is another one, and closing a file in one copy drops
+    the locks that the other holds on it in the same process, which destroys the database.
+    """
     failure: list[BaseException] = []
 
     def run() -> None:
@@ -127,17 +202,19 @@ def _watched(work: Callable[[], None], look: Callable[[], None]) -> None:
         except BaseException as error:  # handed to the caller's thread
             failure.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    watched = pycolmap.Database.open(database)
+    thread = threading.Thread(target=run, name="colmap", daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(_POLL_SECONDS)
-        look()
+        look(watched)
+    watched.close()
     if failure:
         raise TemposeError(f"COLMAP failed: {str(failure[0]).splitlines()[0]}") from failure[0]
 
 
 def _count(database: Path, table: str) -> int:
-    """Rows of a table of a database that another thread may be writing."""
+    """Rows of a table of a database that nobody has open."""
     if not database.exists():
         return 0
     try:

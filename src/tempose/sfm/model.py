@@ -10,12 +10,18 @@ from tempose.errors import ParseError
 from tempose.sfm.cameras import Intrinsics, require_pycolmap, undistort
 from tempose.sfm.views import Views
 
-NEEDED = (("cameras", "images", "points3D"),)
+NEEDED = ("cameras", "images", "points3D")
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder holds a COLMAP model."""
-    return any(all((folder / f"{name}{suffix}").exists() for name in NEEDED[0]) for suffix in (".txt", ".bin"))
+    """Whether a folder holds a COLMAP model; a part of one is refused."""
+    for suffix in (".txt", ".bin"):
+        missing = [f"{name}{suffix}" for name in NEEDED if not (folder / f"{name}{suffix}").exists()]
+        if not missing:
+            return True
+        if len(missing) == 1:
+            raise ParseError(folder, None, f"is a COLMAP model without {missing[0]}; is it whole?")
+    return False
 
 
 def read_model(folder: str | Path, fewest_matches: int = 15) -> Views:
@@ -28,6 +34,8 @@ def read_model(folder: str | Path, fewest_matches: int = 15) -> Views:
         raise ParseError(
             folder, None, f"cannot be read as a COLMAP model ({str(error).splitlines()[0]}); is it whole?"
         ) from None
+    if not model.images:
+        raise ParseError(folder, None, "the COLMAP model has no images")
     images = sorted(model.images.values(), key=lambda image: image.name)
     keypoints, tracks, cameras = [], [], []
     for image in images:

@@ -102,7 +102,7 @@ def read_views(
         return read_model(source)
     given = None if intrinsics is None else read_intrinsics(intrinsics)
     notices = build_database(source, database, given, progress)
-    return replace(read_database(database), notices=tuple(notices))
+    return replace(read_database(database, photographs=source), notices=tuple(notices))
 
 
 def reconstruct_views(
