@@ -13,16 +13,11 @@ from tempose.geometry import quaternion as quat
 from tempose.io._text import PathLike
 from tempose.report.parts import (
     Fact,
+    Frame,
     Histogram,
-    asset,
-    fill,
     histogram_bins,
-    notices_box,
     pack,
-    settings_rows,
     text,
-    tile,
-    to_json,
 )
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD, rms_sigma
@@ -61,23 +56,16 @@ def write_cloud_page(
         As in the report of a pose graph.
     """
     counts = scene.structure.counts()
+    subtitle = f"{len(scene.poses)} cameras, {counts['good']} points, {len(scene.observations)} image points"
     parts = {
-        "title": text(title),
-        "subtitle": text(
-            f"{len(scene.poses)} cameras, {counts['good']} points, {len(scene.observations)} image points"
-        ),
-        "version": text(f"tempose {version}".strip()),
-        "tiles": "\n".join(map(tile, [*facts, *_facts(scene)])),
-        "notices": notices_box(notices),
         "gauge": text(f"1σ per axis (root mean square over three axes), {scene.gauge}"),
         "unit": text(scene.unit),
         "cameras": _camera_rows(scene),
-        "settings": settings_rows(settings),
-        "style": asset("page.css"),
-        "script": "\n".join(map(asset, _SCRIPTS)),
-        "data": to_json(cloud_payload(scene, title)),
     }
-    write_atomically(path, fill("cloud.html", parts).encode("utf-8"))
+    frame = Frame(
+        title, subtitle, version, [*facts, *_facts(scene)], notices, settings, _SCRIPTS, cloud_payload(scene, title)
+    )
+    write_atomically(path, frame.around("cloud.html", parts).encode("utf-8"))
 
 
 def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:

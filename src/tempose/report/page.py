@@ -18,19 +18,14 @@ from scipy.spatial.transform import Rotation
 from tempose.errors import GraphError, OptionError
 from tempose.report.parts import (
     Fact,
+    Frame,
     Histogram,
-    asset,
     colour_limits,
-    fill,
     histogram_bins,
-    notices_box,
     pack,
     pack_optional,
     quantise,
-    settings_rows,
     text,
-    tile,
-    to_json,
 )
 
 FloatArray = NDArray[np.float64]
@@ -222,19 +217,17 @@ def render_page(data: ReportData) -> str:
     data
         What to show.
     """
-    parts = {
-        "title": text(data.title),
-        "subtitle": text(data.subtitle),
-        "version": text(f"tempose {data.version}".strip()),
-        "tiles": "\n".join(map(tile, data.headline)),
-        "notices": notices_box(data.notices),
-        "gauge": text(data.gauge),
-        "settings": settings_rows(data.settings),
-        "style": asset("page.css"),
-        "script": "\n".join(map(asset, _SCRIPTS)),
-        "data": to_json(page_payload(data)),
-    }
-    return fill("page.html", parts)
+    frame = Frame(
+        data.title,
+        data.subtitle,
+        data.version,
+        data.headline,
+        data.notices,
+        data.settings,
+        _SCRIPTS,
+        page_payload(data),
+    )
+    return frame.around("page.html", {"gauge": text(data.gauge)})
 
 
 def page_payload(data: ReportData) -> dict[str, Any]:

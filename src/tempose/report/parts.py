@@ -75,7 +75,52 @@ class Histogram:
     things: str = "values"
 
 
-def fill(template: str, parts: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the content of every page.
+
+    Parameters
+    ----------
+    title, subtitle, version
+        Head and foot.
+    facts
+        Headline tiles.
+    notices
+        One box of lines; none if empty.
+    settings
+        Rows of the last table.
+    scripts
+        Asset files, in the order they run.
+    payload
+        What the scripts read, as JSON.
+    """
+
+    title: str
+    subtitle: str
+    version: str
+    facts: Sequence[Fact]
+    notices: Sequence[str]
+    settings: Sequence[tuple[str, str]]
+    scripts: Sequence[str]
+    payload: Mapping[str, Any]
+
+    def around(self, template: str, parts: Mapping[str, str]) -> str:
+        """The page, with a template file filled with ``parts`` (escaped already) as its content."""
+        own = {
+            "title": text(self.title),
+            "subtitle": text(self.subtitle),
+            "version": text(f"tempose {self.version}".strip()),
+            "tiles": "\n".join(map(tile, self.facts)),
+            "notices": notices_box(self.notices),
+            "settings": settings_rows(self.settings),
+            "style": asset("page.css"),
+            "script": "\n".join(map(asset, self.scripts)),
+            "data": to_json(dict(self.payload)),
+        }
+        return _fill("frame.html", {**own, "content": _fill(template, parts)})
+
+
+def _fill(template: str, parts: Mapping[str, str]) -> str:
     """Put parts in the places ``{{name}}`` of a template file; user text that looks like a place stays text."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset(template))
 
