@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from tempose.errors import OptionError
+from sfm_scene import make
+from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.sfm.adjust import AdjustOptions, adjust, reprojection_cost
+from tempose.sfm.pipeline import bare_scene
+from tempose.sfm.refine import refine, settle
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import StructureOptions, projections, reconstruct
+from tempose.sfm.structure import FEW_VIEWS, StructureOptions, projections, reconstruct
+from tempose.sfm.twoview import guided_pairs
 from test_structure import ring, seen
 
 pytest.importorskip("pycolmap", reason="needs the extra sfm")
@@ -79,7 +83,37 @@ def test_a_robust_loss_costs_less_than_squares() -> None:
     assert adjust(scene, AdjustOptions(loss_px=0.5)).initial_cost < reprojection_cost(scene)
 
 
+def test_rounds_from_a_bad_start_end_where_a_good_start_does_if_they_begin_wide() -> None:
+    made = make(5, n_views=6, n_points=300, noise_px=0.3)
+    scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
+    rng = np.random.default_rng(0)
+    turn = quat.exp(np.radians(1.0) * rng.standard_normal((6, 3)))
+    bad = Poses(
+        made.poses.ids, quat.multiply(turn, made.poses.wxyz), made.poses.position + 0.1 * rng.standard_normal((6, 3))
+    )
+    slow, quick = list(settle(scene, bad)), list(settle(scene, made.poses))
+    assert slow[-1].settled and quick[-1].settled and np.array_equal(slow[-1].used, quick[-1].used)
+    assert slow[0].adjustment.initial_cost > 100.0 * quick[0].adjustment.initial_cost
+    assert slow[-1].adjustment.final_cost == pytest.approx(quick[-1].adjustment.final_cost, rel=1e-4)
+    assert pose_errors(slow[-1].adjustment.poses, quick[-1].adjustment.poses, "sim3").mean_translation < 1e-3
+    narrow = list(settle(scene, bad, widen=False))
+    assert narrow[-1].used.sum() < 0.9 * quick[-1].used.sum()  # what fits the start keeps the cameras there
+
+
+def test_refining_from_disturbed_poses_finds_the_truth() -> None:
+    made = make(6, n_views=6, n_points=300, noise_px=0.1, wrong=0.2)
+    rng = np.random.default_rng(0)
+    turn = quat.exp(np.radians(0.05) * rng.standard_normal((6, 3)))
+    found = refine(made.views, Poses(made.poses.ids, quat.multiply(turn, made.poses.wxyz), made.poses.position))
+    off = [pose_errors(one.poses, made.poses, "sim3").mean_rotation_deg for one in found]
+    assert len(found) == 3 and off[-1] < 0.01
+
+
 def test_refusals() -> None:
+    scene, _, _ = disturbed(0.02)
+    nothing = dataclasses.replace(scene.structure, status=np.full_like(scene.structure.status, FEW_VIEWS))
+    with pytest.raises(GraphError, match="no point"):
+        adjust(dataclasses.replace(scene, structure=nothing))
     with pytest.raises(OptionError, match="all, points, poses"):
         AdjustOptions(free="cameras")
     with pytest.raises(OptionError, match="positive"):

@@ -73,11 +73,9 @@ def _adjusted(scene: str) -> list[Row]:
 def _colmap(scene: str, stage: str) -> list[Row]:
     """One of COLMAP's mappers on the same matches, with its default verification and fixed intrinsics."""
     pycolmap = require_pycolmap("COLMAP's mappers")
-    pycolmap.logging.minloglevel = 3
     with tempfile.TemporaryDirectory() as home:
         database = Path(home) / "database.db"
-        shutil.copy(photographs.database(scene), database)
-        _verify(pycolmap, database)
+        shutil.copy(photographs.verified_database(scene), database)
         variants = (
             {"incremental + BA": _incremental}
             if stage == "incremental"
@@ -86,14 +84,6 @@ def _colmap(scene: str, stage: str) -> list[Row]:
         return [
             _row(name, make(pycolmap, database, Path(home) / name, scene), scene) for name, make in variants.items()
         ]
-
-
-def _verify(pycolmap: Any, database: Path) -> None:
-    with pycolmap.Database.open(database) as opened:
-        opened.clear_two_view_geometries()
-    options = pycolmap.TwoViewGeometryOptions()
-    options.compute_relative_pose = True
-    pycolmap.geometric_verification(database, two_view_geometry_options=options)
 
 
 def _glomap(pycolmap: Any, database: Path, home: Path, scene: str, adjusted: bool = False) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.errors import OptionError
+from tempose.errors import GraphError, OptionError
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.scene import Scene
@@ -62,8 +63,8 @@ class Adjustment:
         Half the (robust) sum of squared pixel errors.
     n_iterations
         Steps tried.
-    seconds
-        Of the solver alone.
+    seconds, processor_seconds
+        Of the solver alone, and what it took of all cores together.
     status
         ``"converged"``, ``"out of steps"`` or ``"failed"``.
     """
@@ -74,6 +75,7 @@ class Adjustment:
     final_cost: float
     n_iterations: int
     seconds: float
+    processor_seconds: float
     status: str
 
 
@@ -85,6 +87,8 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     """
     options = options or AdjustOptions()
     pycolmap = require_pycolmap("bundle adjustment")
+    if not np.any(scene.structure.status == GOOD):
+        raise GraphError("there is no point to adjust: no views agree on one; start from better poses")
     with tempfile.TemporaryDirectory() as directory:
         scene.write_colmap(directory)
         model = pycolmap.Reconstruction(directory)
@@ -106,7 +110,9 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     if options.free == "all":
         config.fix_gauge(pycolmap.BundleAdjustmentGauge.TWO_CAMS_FROM_WORLD)
     adjuster: Any = pycolmap.create_default_bundle_adjuster(settings, config, model)
+    began = time.process_time()
     summary = adjuster.solve().ceres_summary
+    spent = time.process_time() - began
     name = summary.termination_type.name
     return Adjustment(
         poses=_poses(model, scene.poses),
@@ -115,6 +121,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
         final_cost=float(summary.final_cost),
         n_iterations=int(summary.num_successful_steps + summary.num_unsuccessful_steps),
         seconds=float(summary.total_time_in_seconds),
+        processor_seconds=spent,
         status={"CONVERGENCE": "converged", "NO_CONVERGENCE": "out of steps"}.get(name, "failed"),
     )
 
