@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfm_scene import make
-from tempose.experiments import ba_gain, epfl_images, point_uncertainty
+from tempose.experiments import ba_gain, epfl_images, point_uncertainty, sfm_coverage
 from tempose.experiments.base import Result, RunOptions
 
 
@@ -39,6 +39,9 @@ def rows_of(name: str) -> list[dict]:
             }
             for start, seconds, near in (("plain tree", 6.0, None), ("tree", 4.0, 3.0), ("sfm", 2.0, 1.0))
         ]
+    if name == "sfm-coverage":
+        columns = {f"{kind}_{level}": level / 100 for kind in sfm_coverage.KINDS for level in (50, 80, 95)}
+        return [{"setting": s, "seed": k, **columns} for s in sfm_coverage.SETTINGS for k in range(2)]
     return [
         {"data": "dino", "by": by, "value": value, "relative_sigma": 0.1 * value, "relative_sigma_pose": 0.05 * value}
         for by in point_uncertainty.PROPERTIES
@@ -47,14 +50,20 @@ def rows_of(name: str) -> list[dict]:
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("epfl", epfl_images), ("ba-gain", ba_gain), ("point-uncertainty", point_uncertainty)]
+    ("name", "module"),
+    [
+        ("epfl", epfl_images),
+        ("ba-gain", ba_gain),
+        ("point-uncertainty", point_uncertainty),
+        ("sfm-coverage", sfm_coverage),
+    ],
 )
 def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     table = module.EXPERIMENT.table(rows_of(name))
     result = Result(name, RunOptions(), rows_of(name), table)
     assert all(path.stat().st_size > 5000 for path in module.EXPERIMENT.draw(result, tmp_path))
-    assert table[0]["data"] in module.EXPERIMENT.text(result)
+    assert table[0].get("data", "10 data sets") in module.EXPERIMENT.text(result)
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]

@@ -21,6 +21,7 @@ from tempose.sfm.twoview import (
     distances,
     guided_pairs,
     homography_residual,
+    noise_within,
     tangent_basis,
 )
 from tempose.sfm.views import normalised
@@ -97,6 +98,16 @@ def test_covariance_of_a_pair_is_right() -> None:
         normalised_errors.append(off @ np.linalg.pinv(found.covariance, rcond=1e-9, hermitian=True) @ off)
     assert kstest(normalised_errors, chi2(5).cdf).pvalue > 1e-3
     assert kstest(np.array(normalised_errors) * 2.0, chi2(5).cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 1.4])
+def test_noise_is_found_although_its_tails_are_cut_off(sigma: float) -> None:
+    r = np.abs(sigma * np.random.default_rng(0).standard_normal(100_000))
+    kept = r[r < 2.0]
+    assert noise_within(float(np.median(kept)), 2.0) == pytest.approx(sigma, rel=0.02)
+    if sigma >= 1.0:  # without regard to the cut it is too small
+        assert np.median(kept) / 0.6745 < 0.96 * sigma
+    assert noise_within(0.0, 2.0) == 0.0 and noise_within(1.5, 2.0) == 2.0
 
 
 def test_wrong_matches_do_not_hurt_and_too_few_are_refused() -> None:

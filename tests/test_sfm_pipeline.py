@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import threading
@@ -11,13 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from sfm_scene import make
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
-from tempose.geometry import align
-from tempose.inference.summary import tangent
+from tempose.experiments import sfm_coverage
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.sfm import features
@@ -25,7 +24,7 @@ from tempose.sfm.cameras import Intrinsics
 from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
 from tempose.sfm.model import read_model
-from tempose.sfm.pipeline import Reconstruction, SfmOptions, estimate_motion, read_views, reconstruct_views
+from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
 from tempose.sfm.synchronise import SyncOptions
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
@@ -99,44 +98,63 @@ def test_true_scales_give_metric_poses(synthetic: tuple[Path, Poses]) -> None:
         estimate_motion(read_database(path), SfmOptions("truth"))
 
 
-def normalised_errors(found: Reconstruction, truth: Poses, points: np.ndarray) -> dict[str, np.ndarray]:
-    """Squared errors over covariances, 3 degrees of freedom each, in the gauge of the error bars."""
-    scene = found.scene
-    fit = align((truth.wxyz, truth.position), (scene.poses.wxyz, scene.poses.position), "sim3")
-    off, C = tangent(*fit.apply(truth.wxyz, truth.position), scene.poses), scene.camera_covariance
-    out = {
-        "rotation": np.einsum("na,nab,nb->n", off[:, :3], np.linalg.inv(C[:, :3, :3]), off[:, :3]),
-        "position": np.einsum("na,nab,nb->n", off[:, 3:], np.linalg.inv(C[:, 3:, 3:]), off[:, 3:]),
-    }
-    s = scene.structure
-    good = np.flatnonzero((s.status == 0) & (np.bincount(scene.observations.point_of) == len(truth)))
-    moved = fit.apply(np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1)), points)[1]
-    nearest = np.argmin(np.linalg.norm(moved[None] - s.position[good, None], axis=2), axis=1)
-    d = moved[nearest] - s.position[good]
-    out["points"] = np.einsum("pa,pab,pb->p", d, np.linalg.inv(s.covariance[good]), d)
-    return out
-
-
-def coverage(seeds: range) -> dict[str, list[float]]:
-    """Share of errors within 50, 80 and 95% regions over independent scenes."""
-    every: dict[str, list[np.ndarray]] = {"rotation": [], "position": [], "points": []}
-    for seed in seeds:
-        made = make(seed, n_views=6, n_points=150, noise_px=0.3)
-        found = reconstruct_views(made.views, SfmOptions(rounds=1, sync=EXACT, seed=seed))
-        for name, values in normalised_errors(found, made.poses, made.points).items():
-            every[name].append(values)
-    levels = chi2.ppf([0.5, 0.8, 0.95], 3)
-    return {name: [float(np.mean(np.concatenate(v) < x)) for x in levels] for name, v in every.items()}
-
-
 @pytest.mark.slow
 def test_error_bars_cover() -> None:
     """Errors of one scene hang together, so 30 scenes of 6 cameras count as about 60 independent ones: ±0.06 at 50%."""
-    found = coverage(range(30))
-    print(found)
-    for name, shares in found.items():
-        for share, level, slack in zip(shares, (0.5, 0.8, 0.95), (0.15, 0.12, 0.06), strict=True):
-            assert abs(share - level) < slack, (name, level, share)
+    rows = []
+    for seed in range(30):
+        made = make(seed, n_views=6, n_points=150, noise_px=0.3)
+        scene = reconstruct_views(made.views, SfmOptions(rounds=1, sync=EXACT, seed=seed)).scene
+        which = sfm_coverage.true_points(scene, made.views, (np.arange(150),) * 6)
+        assert np.all(which >= 0)
+        found = sfm_coverage.normalised_errors(scene, made.poses, made.points[which])
+        rows.append({"setting": "arc", "seed": seed, **sfm_coverage.shares(found)})
+    line = sfm_coverage.table(rows)[-1]
+    print(line)
+    check_coverage(line)
+
+
+def check_coverage(line: dict, kinds: tuple[str, ...] = sfm_coverage.KINDS) -> None:
+    """Shares inside the regions are the levels, to three standard errors over data sets."""
+    for kind, level in itertools.product(kinds, sfm_coverage.LEVELS):
+        column = f"{kind}_{100 * level:.0f}"
+        slack = 3.0 * max(line[f"{column}_se"], 0.25 * (1.0 - level) / np.sqrt(line["n"]))
+        assert abs(line[column] - level) < slack, (column, line[column], slack)
+
+
+@pytest.mark.slow
+def test_error_bars_cover_on_colmaps_own_data() -> None:
+    """A small version of ``tempose experiment sfm-coverage``; error bars 1.5 times too small or too large fail it."""
+    rows = []
+    for seed, (name, setting) in itertools.product(range(100, 103), sfm_coverage.SETTINGS.items()):
+        rows += [{"setting": name, "seed": seed, **row} for row in sfm_coverage.run({**setting, "seed": seed})]
+    line = sfm_coverage.table(rows)[-1]
+    print(line)
+    assert line["n"] == 15
+    check_coverage(line)
+
+
+def test_truths_of_colmaps_data_are_found(tmp_path: Path) -> None:
+    """Keypoints know their true points; the right poses cover, and error bars a third as large do not."""
+    cell = {"cameras": 6, "points": 100, "noise_px": 0.3, "source": "database", "right_matches": 0.9, "seed": 1}
+    made = sfm_coverage.make(tmp_path, cell)
+    views = read_views(made.source, tmp_path / "unused.db")
+    found = reconstruct_views(views, SfmOptions(rounds=1, draws=20, replicates=3, sync=EXACT))
+    scene = found.scene
+    which = sfm_coverage.true_points(scene, views, made.label)
+    good = (scene.structure.status == 0) & (which >= 0)
+    assert good.sum() > 80 and len(set(which[good].tolist())) == good.sum()
+    points = np.where(which[:, None] >= 0, made.points[which], np.nan)
+    shares = sfm_coverage.shares(sfm_coverage.normalised_errors(scene, made.poses, points))
+    assert shares["point_95"] > 0.7 and shares["n_orientation"] == 6
+    third = replace(
+        scene, camera_covariance=scene.camera_covariance / 9.0,
+        structure=replace(
+            scene.structure, image_covariance=scene.structure.image_covariance / 9.0,
+            pose_covariance=scene.structure.pose_covariance / 9.0,
+        ),
+    )  # fmt: skip
+    assert sfm_coverage.shares(sfm_coverage.normalised_errors(third, made.poses, points))["point_95"] < 0.6
 
 
 def test_views_that_do_not_hang_together_are_left_out() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from tempose.cli import console
 
 if TYPE_CHECKING:
     from tempose.poses import Poses
+    from tempose.report.parts import Fact
     from tempose.sfm.pipeline import Reconstruction
 
 
@@ -35,16 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
         def progress(phase: str, done: float, total: float) -> None:
             bar(Progress(phase, done, total))
 
+        began = time.perf_counter()
         views = read_views(source, home / "features.db", arguments.intrinsics, progress)
+        reading = time.perf_counter() - began
         found = reconstruct_views(
             views, options, truth=truth, images=images, directory=home / "cameras", progress=progress
         )
-    _write(home, found, source.name)
+        found = replace(found, seconds={"features and matches": reading, **found.seconds})
+    errors = None if truth is None else _errors(found, truth, options.scales)
+    _write(home, found, errors)
     facts = found.facts()
     console.notice(arguments, *found.motion.notices)
     console.table(arguments, _summary(found), f"{source}: {len(views)} views")
-    if truth is not None:
-        console.say(arguments, _errors(found, truth, options.scales))
+    if errors is not None:
+        console.say(arguments, f"error to the truth: {errors.value}, {errors.note}")
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     return 0
@@ -57,7 +64,7 @@ def _truth(path: str) -> Poses:
     return read_epfl_cameras(path) if Path(path).is_dir() else read_poses(path)
 
 
-def _write(home: Path, found: Reconstruction, title: str) -> None:
+def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:
     from tempose.files import write_atomically
     from tempose.report.cloud import write_cloud_page
 
@@ -75,8 +82,8 @@ def _write(home: Path, found: Reconstruction, title: str) -> None:
         *((f"seconds, {name}", f"{value:.1f}") for name, value in found.seconds.items()),
     ]
     write_cloud_page(
-        home / "report.html", found.scene, title, settings=settings, notices=found.motion.notices,
-        version=metadata.version("tempose"),
+        home / "report.html", found.scene, home.resolve().name, [] if errors is None else [errors], settings,
+        found.motion.notices, metadata.version("tempose"),
     )  # fmt: skip
 
 
@@ -100,13 +107,16 @@ def _summary(found: Reconstruction) -> list[tuple[str, str]]:
     return [*rows, ("seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items()))]
 
 
-def _errors(found: Reconstruction, truth: Poses, scales: str) -> str:
+def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
     from tempose.metrics import pose_errors
+    from tempose.report.parts import Fact
 
     kind = "se3" if scales == "truth" else "sim3"
     turned = pose_errors(found.scene.poses, truth, kind)
     placed = pose_errors(found.scene.poses, truth, f"positions-{kind}")
-    return (
-        f"error to the truth: {turned.mean_rotation_deg:.4f}° (rotations aligned by rotations), "
-        f"{placed.mean_translation:.4f} (positions aligned by positions{', with scale' if kind == 'sim3' else ''})"
+    return Fact(
+        "error to the truth",
+        f"{turned.mean_rotation_deg:.3f}° and {placed.mean_translation:.4f}",
+        "means, in the truth's unit; rotations aligned by rotations, positions by positions"
+        + (" with scale" if kind == "sim3" else ""),
     )

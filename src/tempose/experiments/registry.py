@@ -100,6 +100,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "Figures 4 and 5, in colours only: distant points and those of few views are less sure. Needs the data sets epfl and "
         "dino, and pycolmap.",
     ),
+    "sfm-coverage": Entry(
+        "sfm_coverage",
+        "are the error bars of cameras and points right: truths inside 50, 80 and 95 % regions, on COLMAP's synthetic data",
+        "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
+    ),
     "threedmatch": Entry(
         "threedmatch",
         "rotation and translation error of every method on five real scans",

@@ -76,29 +76,44 @@ def estimate_motion(
     return Motion(first, pairs, scale, found, _notices(views, first, pairs, found))
 
 
-def lengths(views: Views, pairs: Pairs, options: SfmOptions, truth: Poses | None = None) -> tuple[Array, Array]:
-    """Length of every baseline and σ of its logarithm."""
+def lengths(
+    views: Views, pairs: Pairs, options: SfmOptions, truth: Poses | None = None, own: Array | None = None
+) -> tuple[Array, Array]:
+    """Length of every baseline and σ of its logarithm; ``own`` as in :func:`scales_from_tracks`."""
     if options.scales == "truth":
         assert truth is not None
         place = truth.select(views.names).position
         length = np.linalg.norm(place[pairs.views[:, 0]] - place[pairs.views[:, 1]], axis=1)
         return length, np.full(len(pairs), _TRUE_SCALE_SIGMA)
-    found = scales_from_tracks(views, pairs, options.scale)
+    found = scales_from_tracks(views, pairs, options.scale, own)
     return np.exp(found.log_scale), found.sigma
 
 
-def scales_from_tracks(views: Views, pairs: Pairs, options: ScaleOptions | None = None) -> Scales:
-    """Relative scales of all pairs from the depths of the points they share; the median baseline is 1."""
+def scales_from_tracks(
+    views: Views, pairs: Pairs, options: ScaleOptions | None = None, own: Array | None = None
+) -> Scales:
+    """Relative scales of all pairs from the depths of the points they share; the median baseline is 1.
+
+    ``own`` (m,) is what :func:`own_scale_errors` says of these pairs, if it is known already.
+    """
+    if len(pairs) == 1:  # two views: nothing to compare with, the baseline is the unit
+        return Scales(np.zeros(1), np.zeros(1), np.ones(0))
     options = options or ScaleOptions()
-    parts, own = [], np.zeros(len(pairs))
+    own = own_scale_errors(views, pairs) if own is None else own
+    parts = []
     for row, ((i, j), pose, match) in enumerate(zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True)):
         rays = views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
         sigma = pose.sigma_px / float(views.focal[i].mean())
-        own[row] = scale_error(pose.rotation, pose.direction, pose.covariance, rays)
         parts.append(depths_of_pair(row, (i, j), match, pose.rotation, pose.direction, rays, sigma, options))
-    if len(pairs) == 1:  # two views: nothing to compare with, the baseline is the unit
-        return Scales(np.zeros(1), np.zeros(1), np.ones(0))
     return average_scales(len(pairs), measure_ratios(join(parts), options, own), own)
+
+
+def own_scale_errors(views: Views, pairs: Pairs) -> Array:
+    """σ (m,) of every pair's log-scale by the error of its own pose."""
+    return np.array([
+        scale_error(pose.rotation, pose.direction, pose.covariance, (views.rays(i, m[:, 0]), views.rays(j, m[:, 1])))
+        for (i, j), pose, m in zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True)
+    ])  # fmt: skip
 
 
 def _or_before(guided: Pairs, before: Pairs, found: Synchronised) -> Pairs:

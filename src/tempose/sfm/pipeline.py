@@ -17,7 +17,7 @@ from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import Progress, build_database, read_intrinsics, silent
 from tempose.sfm.model import is_model, read_model
-from tempose.sfm.motion import Motion, estimate_motion, lengths
+from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.resample import aligned, image_noise, own_factors
 from tempose.sfm.scene import Scene
@@ -172,8 +172,10 @@ def bare_scene(
 def _own_factors(
     views: Views, motion: Motion, options: SfmOptions, truth: Poses | None, progress: Progress
 ) -> tuple[float, float]:
+    # hardly changed by more noise, and long to find
+    own = None if options.scales == "truth" else own_scale_errors(views, motion.pairs)
     return own_factors(
-        views, motion.pairs, motion.synchronised, lambda v, p: lengths(v, p, options, truth)[0], options.pairs.loss_px,
+        views, motion.pairs, motion.synchronised, lambda v, p: lengths(v, p, options, truth, own)[0], options.pairs.loss_px,
         options.sync, replicates=options.replicates, seed=options.seed,
         progress=lambda done: progress("noise", done, options.replicates),
     )  # fmt: skip

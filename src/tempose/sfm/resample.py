@@ -34,6 +34,7 @@ _GAUSSIAN_DRAWS = 200
 _FITTING_ROUNDS = 6
 _SMALLER = 0.7  # of the noise is added, and the movements are enlarged: the Cauchy loss then answers as to all of it
 _LEVELS = (0.5, 0.8, 0.95)
+_TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 
 
 def image_noise(pairs: Pairs) -> float:
@@ -88,7 +89,8 @@ def _refined(views: Views, pairs: Pairs, loss_px: float) -> Pairs:
     poses = []
     for (i, j), pose, match in zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True):
         rays = views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
-        R, t = refine_pair(pose.rotation, pose.direction, (views.focal[i], views.focal[j]), rays, loss_px)
+        focal = views.focal[i], views.focal[j]
+        R, t = refine_pair(pose.rotation, pose.direction, focal, rays, loss_px, _TOLERANCE)
         poses.append(replace(pose, rotation=R, direction=t))
     return replace(pairs, poses=tuple(poses))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
@@ -256,16 +257,32 @@ def adjust_pair(
     r, J = np.empty(k), np.empty((k, 5))
     epipolar.rows(R, t, basis, *focal, *used, r, J)
     covariance = m_estimator_covariance(r, J, options.loss_px)
-    sigma = 1.4826 * float(np.median(np.abs(r))) * math.sqrt(k / max(k - 5, 1))
+    sigma = noise_within(float(np.median(np.abs(r))), options.select_px) * math.sqrt(k / max(k - 5, 1))
     lift = np.zeros((6, 5))
     lift[:3, :3], lift[3:, 3:] = np.eye(3), basis
     return PairPose(R, t, lift @ covariance @ lift.T, inlier, sigma)
 
 
+def noise_within(median: float, cut: float) -> float:
+    """σ of Gaussian noise whose absolute values below ``cut`` have this median; at most ``cut``.
+
+    ``median/0.6745`` if the noise is far below the cut, and more if the cut takes away part of it.
+    """
+    sigma = median / float(ndtri(0.75))
+    for _ in range(50):
+        inside = 2.0 * float(ndtr(cut / max(sigma, 1e-300))) - 1.0
+        sigma = min(median / float(ndtri(0.5 + 0.25 * inside)), cut)
+    return sigma
+
+
 def refine_pair(
-    rotation: Array, direction: Array, focal: tuple[Array, Array], rays: tuple[Array, Array], loss_px: float
-) -> tuple[Array, Array]:
-    """Levenberg–Marquardt on the rotation and the unit direction, to a thousandth of their noise."""
+    rotation: Array, direction: Array, focal: tuple[Array, Array], rays: tuple[Array, Array], loss_px: float,
+    tolerance: float = 1e-8,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Levenberg–Marquardt on the rotation and the unit direction.
+
+    It ends when a step can lower the cost by no more than ``tolerance · c²/2``: 1e-8 is less than a thousandth of the noise.
+    """
     from tempose.kernels import epipolar
 
     def linearise(R: Array, t: Array) -> tuple[float, Array, Array, Array]:
@@ -284,7 +301,7 @@ def refine_pair(
             decrement = -float(b @ step)  # twice the predicted fall, in squared pixels
             R, t, damping = R_new, t_new, max(0.1 * damping, 1e-12)
             cost, A, b, basis = new
-            if decrement < 1e-8 * loss_px**2:
+            if decrement < tolerance * loss_px**2:
                 break
         else:
             damping *= 10.0
