@@ -19,7 +19,8 @@ from tempose.geometry import align
 from tempose.inference.summary import tangent
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
-from tempose.sfm.pipeline import SfmOptions, read_views, reconstruct_views
+from tempose.sfm.options import SfmOptions
+from tempose.sfm.pipeline import read_views, reconstruct_views
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import GOOD
 from tempose.sfm.synchronise import SyncOptions
