@@ -19,9 +19,9 @@ from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, 
 from tempose.optimum.starts import most_certain_tree, tree_poses
 from tempose.poses import Poses
 from tempose.sfm.pipeline import bare_scene
-from tempose.sfm.refine import Round, settle
+from tempose.sfm.refine import ALL_VIEWS, Round, settle
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import Observations, StructureOptions, projections, reconstruct
+from tempose.sfm.structure import Observations, projections, reconstruct
 
 STARTS = ("plain tree", "tree", "sfm")
 """The tree of most matches of pairs as COLMAP stores them; the most certain tree of adjusted pairs; all pairs synchronised."""
@@ -32,7 +32,6 @@ FILTERS = ("widening", "4 px")
 WITHIN = 0.01
 """A start has arrived when its cost is within this share of the best."""
 _LOSS_PX = 1.0
-_ANY = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
 
 
 def cells(options: RunOptions) -> list[Cell]:
@@ -85,7 +84,7 @@ class Objective:
     def __call__(self, poses: Poses) -> float:
         """``Σ ½c² log(1 + r²/c²)`` with c = 1 px; a point that no place explains has residuals of image size."""
         o = self.seen
-        point = reconstruct(poses, self.intrinsics, o, (), _ANY).position[o.point_of]
+        point = reconstruct(poses, self.intrinsics, o, (), ALL_VIEWS).position[o.point_of]
         P = projections(self.intrinsics, poses.wxyz, poses.position)[o.camera_of]
         x = np.einsum("kab,kb->ka", P[:, :, :3], point) + P[:, :, 3]
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -7,15 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tempose.baselines import METHODS
 from tempose.baselines.base import NotApplicable
 from tempose.experiments import figures, photographs, real
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text
 from tempose.experiments.paper import TABLE_1
-from tempose.geometry import quaternion as quat
-from tempose.poses import Poses
+from tempose.sfm.adjust import model_poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.motion import lengths
 from tempose.sfm.options import SfmOptions
@@ -115,12 +112,8 @@ def _row(method: str, models: Any, scene: str) -> Row:
     if not models:
         return {"method": method, "status": "left out", "message": "COLMAP has made no model"}
     model = max(models.values(), key=lambda one: one.num_reg_images())
-    placed = [image for image in model.images.values() if image.has_pose]
-    xyzw = np.array([image.cam_from_world().rotation.quat for image in placed])
-    t = np.array([image.cam_from_world().translation for image in placed])
-    wxyz = quat.normalize(xyzw[:, [3, 0, 1, 2]])
-    poses = Poses.from_node_from_world([image.name for image in placed], wxyz, t)
-    return {"method": method, **photographs.errors(poses, scene, scaled=True), "status": "finished"}
+    found = photographs.errors(model_poses(model), scene, scaled=True)
+    return {"method": method, **found, "status": "finished"}
 
 
 def table(rows: list[Row]) -> list[Row]:

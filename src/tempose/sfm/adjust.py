@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.errors import GraphError, OptionError
+from tempose.geometry import quaternion as quat
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.scene import Scene
@@ -115,7 +116,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     spent = time.process_time() - began
     name = summary.termination_type.name
     return Adjustment(
-        poses=_poses(model, scene.poses),
+        poses=model_poses(model).select(scene.poses.ids),
         position=_points(model, len(scene.structure.status)),
         initial_cost=float(summary.initial_cost),
         final_cost=float(summary.final_cost),
@@ -126,14 +127,12 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     )
 
 
-def _poses(model: Any, start: Poses) -> Poses:
-    """Poses of a pycolmap model in the order of the start."""
-    q, t = np.empty((len(start), 4)), np.empty((len(start), 3))
-    for image in model.images.values():
-        row = start.index[image.name]
-        pose = image.cam_from_world()
-        q[row], t[row] = np.roll(pose.rotation.quat, 1), pose.translation
-    return Poses.from_node_from_world(start.ids, q, t)
+def model_poses(model: Any) -> Poses:
+    """Poses of the images of a pycolmap model that have one, ids are their names."""
+    placed = [image for image in model.images.values() if image.has_pose]
+    wxyz = np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in placed]).reshape(-1, 4)
+    t = np.array([image.cam_from_world().translation for image in placed]).reshape(-1, 3)
+    return Poses.from_node_from_world([image.name for image in placed], quat.normalize(wxyz), t)
 
 
 def _points(model: Any, count: int) -> Array:

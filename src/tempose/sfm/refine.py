@@ -19,7 +19,8 @@ from tempose.sfm.twoview import PairOptions
 from tempose.sfm.views import Views
 
 _NARROWEST_PX = 4.0
-_ANY = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
+ALL_VIEWS = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
+"""Every view of a track takes part, however far off."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def settle(scene: Scene, poses: Poses, *, widen: bool = True, most: int = 50, se
         began = time.process_time()
         width = _NARROWEST_PX
         if widen:
-            whole = reconstruct(poses, scene.intrinsics, scene.observations, (), _ANY)
+            whole = reconstruct(poses, scene.intrinsics, scene.observations, (), ALL_VIEWS)
             width = max(width, 3.0 * float(np.median(whole.rms_px[whole.status != BEHIND])))
         filtered = StructureOptions(max_residual_px=width)
         structure = reconstruct(poses, scene.intrinsics, scene.observations, (), filtered)
