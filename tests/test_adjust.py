@@ -83,7 +83,7 @@ def test_a_robust_loss_costs_less_than_squares() -> None:
     assert adjust(scene, AdjustOptions(loss_px=0.5)).initial_cost < reprojection_cost(scene)
 
 
-def test_rounds_from_a_bad_start_end_where_a_good_start_does_if_they_begin_wide() -> None:
+def test_rounds_from_a_bad_start_end_where_a_good_start_does() -> None:
     made = make(5, n_views=6, n_points=300, noise_px=0.3)
     scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
     rng = np.random.default_rng(0)
@@ -96,8 +96,6 @@ def test_rounds_from_a_bad_start_end_where_a_good_start_does_if_they_begin_wide(
     assert slow[0].adjustment.initial_cost > 100.0 * quick[0].adjustment.initial_cost
     assert slow[-1].adjustment.final_cost == pytest.approx(quick[-1].adjustment.final_cost, rel=1e-4)
     assert pose_errors(slow[-1].adjustment.poses, quick[-1].adjustment.poses, "sim3").mean_translation < 1e-3
-    narrow = list(settle(scene, bad, widen=False))
-    assert narrow[-1].used.sum() < 0.9 * quick[-1].used.sum()  # what fits the start keeps the cameras there
 
 
 def test_refining_from_disturbed_poses_finds_the_truth() -> None:

@@ -30,7 +30,6 @@ def rows_of(name: str) -> list[dict]:
         return [
             {
                 "data": "castle-P19",
-                "filter": "4 px",
                 "start": start,
                 "seconds": seconds,
                 "seconds_near": near,

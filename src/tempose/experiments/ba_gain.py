@@ -1,9 +1,8 @@
 """Bundle adjustment from a spanning tree against bundle adjustment from our poses (the paper's Table 2).
 
 The tracks are the same for all starts: matches that agree with their pair's own relative pose, joined; no start has chosen
-them. From each start, rounds of points, filter and least squares follow until nothing changes; the filter begins as wide
-as the start is bad, or is always at COLMAP's 4 pixels. The starts are compared at one objective: the robust cost of the
-observations that agree with the best result.
+them. From each start, rounds of points, filter and least squares follow until nothing changes. The starts are compared at
+one objective: the robust cost of the observations that agree with the best result.
 """
 
 from __future__ import annotations
@@ -25,9 +24,6 @@ from tempose.sfm.structure import Observations, projections, reconstruct
 
 STARTS = ("plain tree", "tree", "sfm")
 """The tree of most matches of pairs as COLMAP stores them; the most certain tree of adjusted pairs; all pairs synchronised."""
-
-FILTERS = ("widening", "4 px")
-"""Views that agree on a point: within what most do, 4 px at least; or always within 4 px."""
 
 WITHIN = 0.01
 """A start has arrived when its cost is within this share of the best."""
@@ -94,29 +90,25 @@ class Objective:
 
 
 def run(cell: Cell) -> list[Row]:
-    """All starts on one scene with both filters, each until it has settled."""
+    """All starts on one scene, each until it has settled."""
     scene = cell["data"]
     ours = photographs.motion(scene, "tracks").synchronised.poses
     tracks = bare_scene(photographs.views(scene), photographs.first_pairs(scene), ours)
     starts = {kind: start(scene, kind).select(ours.ids) for kind in STARTS}
-    rounds = {
-        (kind, filtered): list(settle(tracks, poses, widen=filtered == "widening"))
-        for kind, poses in starts.items()
-        for filtered in FILTERS
-    }
+    rounds = {kind: list(settle(tracks, poses)) for kind, poses in starts.items()}
     best = max(rounds.values(), key=lambda done: int(done[-1].used.sum()))
     objective = Objective.of(tracks, best[-1].used)
-    costs = {key: [objective(r.adjustment.poses) for r in done] for key, done in rounds.items()}
+    costs = {kind: [objective(r.adjustment.poses) for r in done] for kind, done in rounds.items()}
     goal = min(cost for many in costs.values() for cost in many) * (1.0 + WITHIN)
     begun = {kind: photographs.errors(poses, scene, scaled=True) for kind, poses in starts.items()}
     return [
         {
-            "start": kind, "filter": filtered, **_spent(done, costs[kind, filtered], goal),
+            "start": kind, **_spent(done, costs[kind], goal),
             "initial_cost": objective(starts[kind]), "start_rotation_deg": begun[kind]["mean_rotation_deg"],
             "start_translation_m": begun[kind]["mean_translation_m"],
             **photographs.errors(done[-1].adjustment.poses, scene, scaled=True),
         }
-        for (kind, filtered), done in rounds.items()
+        for kind, done in rounds.items()
     ]  # fmt: skip
 
 
@@ -143,14 +135,14 @@ def table(rows: list[Row]) -> list[Row]:
     """Seconds and iterations of all starts, and the gain: seconds from a tree over seconds from our poses."""
     lines = real.columns(
         rows,
-        ("data", "filter", "start", "start_rotation_deg", "start_translation_m", "rounds", "iterations", "seconds", "point_seconds",
+        ("data", "start", "start_rotation_deg", "start_translation_m", "rounds", "iterations", "seconds", "point_seconds",
          "rounds_near", "iterations_near", "seconds_near", "first_observations", "observations", "initial_cost",
          "final_cost", "mean_rotation_deg", "mean_translation_m", "status"),
     )  # fmt: skip
-    ours = {(line["data"], line["filter"]): line for line in lines if line["start"] == "sfm"}
+    ours = {line["data"]: line for line in lines if line["start"] == "sfm"}
     for line in lines:
         for gain, value in (("gain", "seconds"), ("gain_near", "seconds_near")):
-            spent, other = line[value], ours[line["data"], line["filter"]][value]
+            spent, other = line[value], ours[line["data"]][value]
             line[gain] = spent / other if line["start"] != "sfm" and spent and other else None
     return lines
 
@@ -158,14 +150,11 @@ def table(rows: list[Row]) -> list[Row]:
 def draw(result: Result, home: Path) -> list[Path]:
     """Seconds and steps from all starts, by scene."""
     figure, axes = figures.panels(2, width=4.2)
-    for ax, value, unit in ((axes[0], "seconds", "seconds of processor time"), (axes[1], "final_cost", "final cost")):
+    for ax, value, unit in ((axes[0], "seconds", "seconds of processor time"), (axes[1], "iterations", "iterations")):
         names = list(dict.fromkeys(row["data"] for row in result.table))
         for kind, colour in zip(STARTS, ("#8a8f98", "#4e79a7", "#d62728"), strict=True):
-            for filtered, look in zip(FILTERS, ("o-", "s:"), strict=True):
-                rows = [row for row in result.table if (row["start"], row["filter"]) == (kind, filtered)]
-                of = {row["data"]: row[value] for row in rows}
-                label = f"from {kind}, {filtered}"
-                ax.plot(range(len(names)), [of.get(n) for n in names], look, color=colour, label=label, markersize=4)
+            of = {row["data"]: row[value] for row in result.table if row["start"] == kind}
+            ax.plot(range(len(names)), [of.get(n) for n in names], "o-", color=colour, label=f"from {kind}")
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
         figures.label(ax, "", f"bundle adjustment, {unit}", log_y=True)
     figures.legend(figure, axes[0])
@@ -174,9 +163,8 @@ def draw(result: Result, home: Path) -> list[Path]:
 
 def text(result: Result) -> str:
     """Seconds, steps and final costs by scene."""
-    rows = [{**row, "line": f"{row['start']}, {row['filter']}"} for row in result.table]
     return "\n\n".join(
-        as_text(rows, "line", "data", value, value.replace("_", " "))
+        as_text(result.table, "start", "data", value, value.replace("_", " "))
         for value in ("start_rotation_deg", "rounds", "iterations", "seconds", "gain", "gain_near", "final_cost")
     )
 

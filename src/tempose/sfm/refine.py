@@ -86,17 +86,15 @@ def refine(views: Views, poses: Poses, rounds: Sequence[Selection] = (COARSE, FI
     return done
 
 
-def settle(scene: Scene, poses: Poses, *, widen: bool = True, most: int = 50, settled: float = 1e-3) -> Iterator[Round]:
+def settle(scene: Scene, poses: Poses, most: int = 50, settled: float = 1e-3) -> Iterator[Round]:
     """Rounds of points, filter and least squares from any start, until nothing changes.
 
-    The tracks are those of ``scene``, whatever the poses. Of each, the views take part that agree on a point; they are chosen
-    anew in every round.
+    The tracks are those of ``scene``, whatever the poses. Of each, the views take part that agree on a point within 4
+    pixels, or within three times what all views of half the tracks agree on: a bad start begins wide and narrows as it
+    gets better. They are chosen anew in every round.
 
     Parameters
     ----------
-    widen
-        Views agree within 4 pixels, or within three times what all views of half the tracks agree on: a bad start
-        begins wide and narrows as it gets better. If not, always within 4 pixels.
     most
         Rounds.
     settled
@@ -106,10 +104,8 @@ def settle(scene: Scene, poses: Poses, *, widen: bool = True, most: int = 50, se
     before, cost = np.zeros(len(scene.observations), dtype=bool), np.inf
     for _ in range(most):
         began = time.process_time()
-        width = _NARROWEST_PX
-        if widen:
-            whole = reconstruct(poses, scene.intrinsics, scene.observations, (), ALL_VIEWS)
-            width = max(width, 3.0 * float(np.median(whole.rms_px[whole.status != BEHIND])))
+        whole = reconstruct(poses, scene.intrinsics, scene.observations, (), ALL_VIEWS)
+        width = max(_NARROWEST_PX, 3.0 * float(np.median(whole.rms_px[whole.status != BEHIND])))
         filtered = StructureOptions(max_residual_px=width)
         structure = reconstruct(poses, scene.intrinsics, scene.observations, (), filtered)
         points = time.process_time() - began
