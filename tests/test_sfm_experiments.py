@@ -45,7 +45,7 @@ def rows_of(name: str) -> list[dict]:
         {"data": "dino", "by": by, "value": value, "relative_sigma": 0.1 * value, "relative_sigma_pose": 0.05 * value}
         for by in point_uncertainty.PROPERTIES
         for value in (1.0, 2.0)
-    ]
+    ] + [{"data": "dino", "by": "fit", "exponent_depth": 1.0, "exponent_views": -0.5, "exponent_angle": -1.0}]
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,11 @@ def test_the_common_objective_counts_pixels_at_the_best_points() -> None:
     off = np.array([[0.0, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     moved = Poses(made.poses.ids, made.poses.wxyz, made.poses.position + off)
     assert objective(moved) > 10.0 * objective(made.poses)
+
+
+def test_exponents_of_the_error_bars() -> None:
+    rng = np.random.default_rng(0)
+    values = {name: rng.uniform(1.0, 4.0, 500) for name in point_uncertainty.PROPERTIES}
+    sigma = 0.1 * values["depth"] ** 1.5 * values["views"] ** -0.5 / values["angle"]
+    found = point_uncertainty.exponents(values, sigma)
+    np.testing.assert_allclose(list(found.values()), [1.5, -0.5, -1.0], atol=1e-9)

@@ -17,6 +17,7 @@ from sfm_scene import make
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.experiments import sfm_coverage
+from tempose.io.tum import write_poses
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.sfm import features
@@ -194,6 +195,17 @@ def test_bad_input_is_told_in_one_line(
         assert main(["sfm", str(source), "-o", str(tmp_path / "out")]) == 1
         said = capsys.readouterr().err.strip()
         assert words in said and len(said.splitlines()) == 1, said
+
+
+def test_a_truth_of_other_views_is_told_before_the_work(
+    synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    write_poses(tmp_path / "other.tum", Poses.identity(("1", "2", "3")))
+    out = tmp_path / "out"
+    assert main(["sfm", str(synthetic[0]), "-o", str(out), "--truth", str(tmp_path / "other.tum")]) == 1
+    said = capsys.readouterr().err.strip()
+    assert "has poses for 0 of the 6 views" in said and len(said.splitlines()) == 1
+    assert not (out / "scene.npz").exists()
 
 
 def spoil(path: Path, copy: Path, *statements: str) -> Path:

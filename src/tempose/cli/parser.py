@@ -450,7 +450,7 @@ def _sfm(commands: Commands) -> None:  # type: ignore[valid-type]
         help="directory to write; features and matches found there are used again",
     )  # fmt: skip
     parser.add_argument(
-        "--overwrite", action="store_true", help="discard the features, matches and draws another run left in DIR"
+        "--overwrite", action="store_true", help="find features and matches anew, although DIR has them"
     )
     parser.add_argument(
         "--intrinsics", metavar="FILE",

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = SfmOptions(scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)
     source, home = Path(arguments.source), Path(arguments.output)
     truth = None if arguments.truth is None else _truth(arguments.truth)
-    prepare_directory(home / "cameras", arguments.overwrite)
+    prepare_directory(home / "cameras", overwrite=True)  # draws take seconds; features and matches minutes
     if arguments.overwrite:
         for old in home.glob("features.db*"):  # SQLite's journals, too
             old.unlink()
@@ -41,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         began = time.perf_counter()
         views = read_views(source, home / "features.db", arguments.intrinsics, progress)
         reading = time.perf_counter() - began
+        if truth is not None:
+            _check_truth(truth, views.names, arguments.truth)
         found = reconstruct_views(
             views, options, truth=truth, images=images, directory=home / "cameras", progress=progress
         )
@@ -62,6 +64,18 @@ def _truth(path: str) -> Poses:
     from tempose.io.epfl_cameras import read_epfl_cameras
 
     return read_epfl_cameras(path) if Path(path).is_dir() else read_poses(path)
+
+
+def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
+    """Say that the truth is of other views before the work, not after it."""
+    from tempose.errors import TemposeError
+
+    known = sum(name in truth.index for name in names)
+    if known < 2:
+        raise TemposeError(
+            f"{path} has poses for {known} of the {len(names)} views: theirs are called {truth.ids[0]}, …, the views "
+            f"{names[0]}, …"
+        )
 
 
 def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:

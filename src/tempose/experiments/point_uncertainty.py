@@ -70,7 +70,7 @@ def dinosaur() -> Views:
 
 
 def depths(scene: Scene) -> Array:
-    """Median depth (p,) of every point over the cameras that see it."""
+    """Mean depth (p,) of every point over the cameras that see it."""
     o, position = scene.observations, scene.structure.position
     axis = quat.to_matrix(scene.poses.wxyz)[:, :, 2]
     depth = np.einsum("ka,ka->k", position[o.point_of] - scene.poses.position[o.camera_of], axis[o.camera_of])
@@ -94,8 +94,8 @@ def run(cell: Cell) -> list[Row]:
     }
     rows: list[Row] = []
     for by, x in values.items():
-        edges = np.arange(1.5, x.max() + 1) if by == "views" else np.quantile(x, np.linspace(0.0, 1.0, _BINS + 1))
-        place = np.searchsorted(edges[1:-1], x, side="right") if by != "views" else (x - 2.0).astype(np.int64)
+        inner = np.quantile(x, np.linspace(0.0, 1.0, _BINS + 1)[1:-1])
+        place = x if by == "views" else np.searchsorted(inner, x, side="right")
         for k in np.unique(place):
             here = place == k
             if here.sum() >= _FEWEST:
@@ -104,7 +104,16 @@ def run(cell: Cell) -> list[Row]:
                     "relative_sigma": float(np.median(sigma[here])), "relative_sigma_pose": float(np.median(pose[here])),
                     "n_good": int(good.sum()), "n_cameras": len(scene.poses),
                 })  # fmt: skip
+    fits = {"fit": sigma, "fit, image noise": rms_sigma(s.image_covariance)[good] / s.diameter}
+    rows += [{"by": by, "n_good": int(good.sum()), **exponents(values, sizes)} for by, sizes in fits.items()]
     return rows
+
+
+def exponents(values: dict[str, Array], sigma: Array) -> dict[str, float]:
+    """Exponents of ``σ ∝ depth^a · views^b · angle^c``: each with the others held, by least squares of logarithms."""
+    columns = np.log(np.stack([*values.values(), np.full(len(sigma), np.e)], axis=1))
+    found = np.linalg.lstsq(columns, np.log(sigma), rcond=None)[0]
+    return {f"exponent_{name}": float(x) for name, x in zip(values, found, strict=False)}
 
 
 def table(rows: list[Row]) -> list[Row]:
@@ -130,13 +139,18 @@ def draw(result: Result, home: Path) -> list[Path]:
 
 
 def text(result: Result) -> str:
-    """σ over the first and the last bin of each property."""
+    """σ over the first and the last bin of each property, and its growth with each of them while the others are held."""
     lines = ["median σ / diameter in the first and the last bin"]
     for name in dict.fromkeys(row["data"] for row in result.table):
         for by in PROPERTIES:
             bins = [r for r in result.table if r["data"] == name and r["by"] == by]
             ends = " → ".join(f"{r['relative_sigma']:.2g} at {r['value']:.3g}" for r in (bins[0], bins[-1]))
             lines.append(f"{name:14} {by:6} {ends}")
+    lines.append("exponents of σ ∝ depth^a views^b angle^c")
+    for row in result.table:
+        if row["by"].startswith("fit"):
+            powers = ", ".join(f"{by} {row[f'exponent_{by}']:+.2f}" for by in PROPERTIES)
+            lines.append(f"{row['data']:14} {'total' if row['by'] == 'fit' else 'own image noise':15} {powers}")
     return "\n".join(lines)
 
 
