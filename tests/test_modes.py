@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tempose.bingham import Bingham
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
+from tempose.inference import modes
 from tempose.inference.chain import Dynamics
 from tempose.inference.choice import Problem, choose
 from tempose.inference.diagnostics import mcse_mean
@@ -346,6 +348,22 @@ def test_minima_are_told_apart_and_dents_are_not(loop: Two) -> None:
     assert len(minima.found) == 2
     flat = Minima(loop.curvature, 1e-3, loop.short)
     assert flat.add(loop.long) == 0  # at this temperature there is but one
+
+
+def test_a_mode_that_turns_up_while_one_chain_is_labelled(loop: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The labels of the other chains begin again, with the new mode among them."""
+    monkeypatch.setattr(modes, "BETWEEN", math.inf)  # every draw is followed down
+    draw = np.concatenate([loop.long.wxyz, loop.long.position], axis=1)
+    two_chains = types.SimpleNamespace(beta=1.0, n_chains=2, arrays=[draw[None], np.stack([draw, draw])])
+    turned = quat.multiply(loop.long.wxyz, quat.random_uniform(np.random.default_rng(4), len(loop.long)))
+    elsewhere = Poses(loop.long.ids, turned, loop.long.position)  # known, but no minimum
+    minima = Minima(loop.curvature, 1.0, loop.short)
+    assert minima.add(elsewhere) == 1
+    assert modes._labels(minima, two_chains) is None
+    assert len(minima.found) == 3
+    assert [label.tolist() for label in modes._labels(minima, two_chains)] == [[2], [2, 2]]
+    found = find_modes(loop.curvature, two_chains, loop.short, probes=0, known=(elsewhere,))
+    assert [mode.n_draws for mode in found.modes] == [3, 0]
 
 
 # ---------------------------------------------------------------------- what the user sees

@@ -267,18 +267,24 @@ def find_modes(
         count = min(len(array), -(-probes // max(draws.n_chains, 1)))
         for row in array[np.linspace(len(array) - 1, 0, count, endpoint=False).round().astype(int)]:
             minima.descend(np.asarray(row[:, :4]), np.asarray(row[:, 4:]))
-    while True:  # again, if a new mode turns up on the way
-        count, apart = len(minima.found), minima.apart
-        labels = [np.zeros(len(array), dtype=np.int64) for array in draws.arrays]
-        if count > 1:
-            for label, array in zip(labels, draws.arrays, strict=True):
-                for k, row in enumerate(array):
-                    label[k] = minima.label(np.asarray(row[:, :4]), np.asarray(row[:, 4:]), apart)
-                    if len(minima.found) > count:
-                        break
-        if len(minima.found) == count:
-            break
+    labels = _labels(minima, draws)
+    while labels is None:  # again: a new mode has turned up on the way
+        labels = _labels(minima, draws)
     return _weigh(minima, labels)
+
+
+def _labels(minima: Minima, draws: Draws) -> list[Labels] | None:
+    """The minimum that each draw of each chain belongs to; ``None`` if one belongs to a minimum that was not known."""
+    count, apart = len(minima.found), minima.apart
+    labels = [np.zeros(len(array), dtype=np.int64) for array in draws.arrays]
+    if count == 1:
+        return labels
+    for label, array in zip(labels, draws.arrays, strict=True):
+        for k, row in enumerate(array):
+            label[k] = minima.label(np.asarray(row[:, :4]), np.asarray(row[:, 4:]), apart)
+            if len(minima.found) > count:
+                return None
+    return labels
 
 
 def _weigh(minima: Minima, labels: list[Labels]) -> Modes:
