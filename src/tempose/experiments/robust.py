@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,47 @@ SEEDS, QUICK_SEEDS = 20, 2
 SOLVED = 1.3
 """A graph is solved if the mean rotation error is at most this many times the oracle's."""
 OTHERS = ("gnc", "oracle")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which nodes count: the prefix of the columns, and in words."""
+
+    prefix: str
+    words: str
+
+    @property
+    def rotation(self) -> str:
+        """Column of the mean rotation error, degrees."""
+        return f"{self.prefix}_rotation_deg"
+
+    @property
+    def translation(self) -> str:
+        """Column of the mean translation error."""
+        return f"{self.prefix}_translation"
+
+    @property
+    def solved(self) -> str:
+        """Column that says whether a graph is solved."""
+        return f"{self.prefix}_solved"
+
+    @property
+    def ratio(self) -> str:
+        """Column of the ratio to the oracle's mean rotation error."""
+        return f"{self.prefix}_ratio"
+
+    def ratio_of(self, row: Row, oracle: Row) -> float | None:
+        """How many times the oracle's error a row has, if both are there."""
+        error, least = row.get(self.rotation), oracle.get(self.rotation)
+        return None if error is None or not least else error / least
+
+    def is_solved(self, row: Row, oracle: Row) -> float | None:
+        """1 if the graph is solved."""
+        ratio = self.ratio_of(row, oracle)
+        return None if ratio is None else float(ratio <= SOLVED)
+
+
+RULES = (Rule("mean", "all nodes held"), Rule("confirmed", "nodes confirmed"))
 PANELS = {"random": "wrong edges at random", "clusters": "wrong edges that agree with each other"}
 
 
@@ -86,23 +128,31 @@ def cells(options: RunOptions) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    """Errors on the nodes that right edges hold and confirm: no method can tell a lone right edge from a wrong one."""
+    """Errors on two sets of nodes.
+
+    ``mean_…`` are on all nodes that right edges hold, the largest connected part; ``confirmed_…`` on those that right edges
+    also confirm, the largest part without bridges: no method can tell a lone right edge from the wrong ones beside it.
+    """
     made, spoiled = make(cell)
     right = spoiled.graph.with_edges(~spoiled.is_wrong)
-    confirmed = np.ones(right.n_edges, dtype=bool)
-    confirmed[right.bridges] = False
-    held = _largest_part(right.with_edges(confirmed))
+    checked = np.ones(right.n_edges, dtype=bool)
+    checked[right.bridges] = False
+    held, confirmed = _largest_part(right), _largest_part(right.with_edges(checked))
     try:
         estimate = _estimate(cell["method"], spoiled.graph, held)
     except NotApplicable as why:
         return [{"status": "left out", "message": str(why)}]
-    truth = made.truth.select(held.node_ids)
-    errors = pose_errors(estimate.poses, truth, robust=True)
+    on_held, on_confirmed = (
+        pose_errors(estimate.poses, made.truth.select(part.node_ids), robust=True) for part in (held, confirmed)
+    )
     return [
         {
-            "n_held": len(truth),
-            "mean_rotation_deg": errors.mean_rotation_deg,
-            "mean_translation": errors.mean_translation,
+            "n_held": held.n_nodes,
+            "n_confirmed": confirmed.n_nodes,
+            "mean_rotation_deg": on_held.mean_rotation_deg,
+            "mean_translation": on_held.mean_translation,
+            "confirmed_rotation_deg": on_confirmed.mean_rotation_deg,
+            "confirmed_translation": on_confirmed.mean_translation,
             "status": estimate.status,
             "message": estimate.message,
         }
@@ -122,37 +172,40 @@ def _estimate(method: str, graph: PoseGraph, held: PoseGraph) -> Estimate:
 
 
 def table(rows: list[Row]) -> list[Row]:
-    """Mean errors, their ratio to the oracle's, and the share of graphs that are solved."""
-    best = {(r["kind"], r["share"], r["seed"]): r["mean_rotation_deg"] for r in rows if r["method"] == "oracle"}
+    """Mean errors by both rules, their ratios to the oracle's, and the shares of graphs that are solved."""
+    best = {(r["kind"], r["share"], r["seed"]): r for r in rows if r["method"] == "oracle"}
     scored = []
     for row in rows:
-        error, oracle = row.get("mean_rotation_deg"), best.get((row["kind"], row["share"], row["seed"]))
-        scored.append({**row, "solved": None if error is None or oracle is None else float(error <= SOLVED * oracle)})
-    lines = over_seeds(scored, ("kind", "share", "method"), ("mean_rotation_deg", "mean_translation", "solved"))
-    mean = {(r["kind"], r["share"]): r["mean_rotation_deg"] for r in lines if r["method"] == "oracle"}
+        oracle = best.get((row["kind"], row["share"], row["seed"]), {})
+        scored.append({**row, **{rule.solved: rule.is_solved(row, oracle) for rule in RULES}})
+    values = [value for rule in RULES for value in (rule.rotation, rule.translation, rule.solved)]
+    lines = over_seeds(scored, ("kind", "share", "method"), values)
+    mean = {(line["kind"], line["share"]): line for line in lines if line["method"] == "oracle"}
     for line in lines:
-        oracle, error = mean.get((line["kind"], line["share"])), line["mean_rotation_deg"]
-        line["ratio_to_oracle"] = None if error is None or not oracle else error / oracle
+        oracle = mean.get((line["kind"], line["share"]), {})
+        line |= {rule.ratio: rule.ratio_of(line, oracle) for rule in RULES}
     return lines
 
 
 def draw(result: Result, home: Path) -> list[Path]:
-    """Errors of every method, for both kinds of wrong edges."""
-    figure, axes = figures.panels(2, width=4.4, height=3.6)
-    for ax, (kind, title) in zip(axes, PANELS.items(), strict=True):
-        figures.curves(ax, [row for row in result.table if row["kind"] == kind], "share", "mean_rotation_deg")
-        figures.label(ax, "share of wrong edges", "mean rotation error, degrees", title, log_y=True)
+    """Errors of every method, for both kinds of wrong edges, by both rules."""
+    figure, axes = figures.panels(2, 2, width=4.4, height=3.4)
+    places = [(rule, kind) for rule in RULES for kind in PANELS]
+    for ax, (rule, kind) in zip(axes, places, strict=True):
+        figures.curves(ax, [row for row in result.table if row["kind"] == kind], "share", rule.rotation)
+        below = "share of wrong edges" if rule is RULES[-1] else ""
+        figures.label(ax, below, "mean rotation error, degrees", f"{PANELS[kind]}; {rule.words}", log_y=True)
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
 
 def text(result: Result) -> str:
-    """Mean rotation errors, and the share of graphs that are solved."""
+    """Mean rotation errors by both rules, and the share of graphs that are solved."""
     parts = []
-    for kind in PANELS:
+    for kind, rule in itertools.product(PANELS, RULES):
         lines = [row for row in result.table if row["kind"] == kind]
-        parts.append(as_text(lines, "method", "share", "mean_rotation_deg", f"{kind}: degrees"))
-        parts.append(as_text(lines, "method", "share", "solved", f"{kind}: solved"))
+        parts.append(as_text(lines, "method", "share", rule.rotation, f"{kind}, {rule.words}: degrees"))
+        parts.append(as_text(lines, "method", "share", rule.solved, f"{kind}, {rule.words}: solved"))
     return "\n\n".join(parts)
 
 
