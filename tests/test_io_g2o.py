@@ -494,6 +494,35 @@ def test_fixed_and_initial_survive(tmp_path, load):
     np.testing.assert_array_equal(back.initial.wxyz, g.initial.wxyz)
 
 
+def test_inlier_priors_belong_to_the_edge_above_and_survive(tmp_path, load):
+    text = f"{VERTICES}{EDGE}INLIER_PRIOR 0 1 0.25\n{EDGE}{EDGE.replace(' 0 1 ', ' 1 0 ', 1)}INLIER_PRIOR 1 0 1\n"
+    graph = load(text)
+    np.testing.assert_array_equal(graph.inlier_prior, [0.25, np.nan, 1.0])
+    assert not any("unknown tag" in line for line in graph.notices)
+    np.testing.assert_array_equal(load(f"{text}INLIER_PRIOR 0 1 0.5\n").inlier_prior, [0.25, 0.5, 1.0])
+    write_graph(tmp_path / "again.g2o", graph)
+    np.testing.assert_array_equal(read_graph(tmp_path / "again.g2o").inlier_prior, graph.inlier_prior)
+    write_graph(tmp_path / "again.csv", graph)
+    np.testing.assert_array_equal(read_graph(tmp_path / "again.csv").inlier_prior, graph.inlier_prior)
+    assert load(f"{VERTICES}{EDGE}").inlier_prior is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "words"),
+    [
+        (f"INLIER_PRIOR 0 1 0.5\n{EDGE}", 3, "INLIER_PRIOR needs an edge line 0 1 above it"),
+        (f"{EDGE}INLIER_PRIOR 1 0 0.5\n", 4, "needs an edge line 1 0 above it"),
+        (f"{EDGE}INLIER_PRIOR 0 1 1.5\n", 4, "must be above 0 and at most 1, not 1.5"),
+        (f"{EDGE}INLIER_PRIOR 0 1 0\n", 4, "must be above 0 and at most 1, not 0"),
+        (f"{EDGE}INLIER_PRIOR 0 1\n", 4, "INLIER_PRIOR"),
+        (f"{EDGE}INLIER_PRIOR 0 1 half\n", 4, "probability"),
+        (f"{EDGE}INLIER_PRIOR 0 1 0.5\nINLIER_PRIOR 0 1 0.6\n", 5, "the edge in line 3 has an INLIER_PRIOR already"),
+    ],
+)
+def test_defects_of_inlier_priors_are_refused_by_line(load, lines, line, words):
+    refused(load, VERTICES + lines, line, words)
+
+
 def test_names_are_refused_with_a_remedy(tmp_path):
     g = PoseGraph.from_edges([("a", "b")], [[1, 0, 0, 0]], concentration=1.0)
     with pytest.raises(GraphError, match=r"'a'.*\.csv"):

@@ -151,6 +151,7 @@ class _Optimum:
     certificate: Certificate | None
     parameters: Parameters | None = None  # of the noise, if it was estimated or robust
     others: tuple[Poses, ...] = ()  # minima found from other starts
+    notices: tuple[str, ...] = ()  # of a robust solve: what competes with it, and what it does not identify
 
     def posterior(self, stated: Posterior, options: SolveOptions) -> Posterior:
         """U with these parameters in place of the stated ones."""
@@ -226,7 +227,7 @@ def _estimate(
     optimum = _read_checkpoint(home, stated, options)
     if optimum is None:
         if options.robust or options.noise == "auto":
-            optimum = _optimise_with_noise(stated, options, report, notices)
+            optimum = _optimise_with_noise(stated, options, report)
         else:
             optimum = _optimise(stated, curvature, options, hook, report, stop)
         if options.starts > 1:
@@ -237,6 +238,7 @@ def _estimate(
     if optimum.parameters is not None:
         posterior = optimum.posterior(stated, options)
         curvature = Curvature(posterior)
+    notices += optimum.notices
     if optimum.status in ("stalled", "diverged"):
         notices.append(f"the optimiser {optimum.status}: the estimate may be far from the best; try another start")
     elif optimum.status == "step limit":
@@ -273,9 +275,7 @@ def _optimise(
     return _Optimum(minimum.poses, trace, minimum.status, certificate)
 
 
-def _optimise_with_noise(
-    stated: Posterior, options: SolveOptions, report: ProgressHook, notices: list[str]
-) -> _Optimum:
+def _optimise_with_noise(stated: Posterior, options: SolveOptions, report: ProgressHook) -> _Optimum:
     """Poses, noise levels and verdicts on the edges together; proofs are about the problem of the kept edges."""
     own = own_probabilities(stated.graph, options.trust_odometry)
     known = RobustOptions(
@@ -289,15 +289,16 @@ def _optimise_with_noise(
     hints = odometry_hints(stated.graph, own, options.trust_odometry)
     found = solve_robust(stated.graph, known, own, rng, priors=stated.priors, start=options.start, hints=hints)
     fitted = found.fit
+    notices: list[str] = []
     if options.robust:
-        notices += [competitor.sentence() for competitor in found.competitors[:3]]
+        notices += found.sentences()
         notices += in_words(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
     if fitted.status == "collapsed":
         notices.append("the estimated noise went to zero: too few edges check each other; give the noise instead")
     posterior = fitted.posterior if options.robust else Posterior(fitted.graph, stated.priors)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
-    optimum = _Optimum(fitted.poses, trace, status, None, fitted.parameters)
+    optimum = _Optimum(fitted.poses, trace, status, None, fitted.parameters, notices=tuple(notices))
     if not options.certify:
         return optimum
     report(Progress("proving", 0, 1))
@@ -460,6 +461,7 @@ def _write_checkpoint(home: Path, posterior: Posterior, options: SolveOptions, o
         others_position=np.array([one.position for one in optimum.others]).reshape(-1, *optimum.poses.position.shape),
         certificate=json.dumps(certificate_facts(optimum.certificate)),
         parameters=json.dumps(None if optimum.parameters is None else asdict(optimum.parameters)),
+        notices=json.dumps(optimum.notices),
     )  # fmt: skip
     write_atomically(home / "estimate.npz", buffer.getvalue())
 
@@ -481,6 +483,7 @@ def _read_checkpoint(home: Path, posterior: Posterior, options: SolveOptions) ->
                 poses, saved["trace"], str(saved["status"]), certificate,
                 None if parameters is None else Parameters(**parameters),
                 tuple(Poses(poses.ids, *one) for one in others),
+                tuple(json.loads(str(saved["notices"]))),
             )  # fmt: skip
     except (OSError, ValueError, KeyError):
         return None

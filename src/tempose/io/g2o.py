@@ -9,6 +9,7 @@ Lines, fields separated by blanks; ``#`` starts a comment::
     VERTEX3         id  x y z  roll pitch yaw                            (TORO; R = Rz(yaw) Ry(pitch) Rx(roll))
     EDGE3           i j x y z  roll pitch yaw  Ω11 … Ω66                 (upper triangle, order x y z roll pitch yaw)
     FIX             id [id …]
+    INLIER_PRIOR    i j p                                                (tempose's own; of the last edge line i j above)
 
 A vertex is ``X = world_from_node``. An edge measures ``Z ≈ X_i⁻¹ X_j = i_from_j``, with information about the error
 ``E = Z⁻¹ X_i⁻¹ X_j``, whose axes are those of node j. A tempose edge measures ``target_from_source`` and has its
@@ -37,7 +38,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 FORMAT = "g2o"
+PRIOR = "INLIER_PRIOR"
+"""Tag of the prior probability that an edge is right, for robust solves; other software skips it."""
 # λ = scale · Ω for each meaning of a rotation information block
 CONCENTRATION_SCALE = {"rotation-vector": 2.0, "quaternion-vector": 0.5}
 
@@ -89,6 +92,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     vertices = _read_vertices(tagged, numbers, notices)
     edges = _read_edges(tagged, numbers, notices)
     fixed = _read_fixed(tagged, numbers)
+    edges = _with_inlier_priors(edges, _rows(tagged, numbers, PRIOR, ["i", "j", "probability"], 2), numbers)
     numbers.finish(notices)
     _tell_unknown(tagged, notices)
     if not len(edges.line):
@@ -115,6 +119,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         precision,
         initial=initial,
         fixed=tuple(dict.fromkeys(name for _, name in fixed)),
+        inlier_prior=edges.inlier_prior,
         notices=tuple(notices),
         origin={
             "file": Path(path).name,
@@ -163,7 +168,7 @@ def _by_tag(path: PathLike) -> dict[str, _Tag]:
 
 
 def _known(tag: str) -> bool:
-    return tag in _VERTICES or tag in _EDGES or tag == "FIX"
+    return tag in _VERTICES or tag in _EDGES or tag in ("FIX", PRIOR)
 
 
 def _tag_counts(counts: Mapping[str, int]) -> str:
@@ -252,6 +257,8 @@ class _Edges:
     cross: Array
     half_angle: NDArray[np.bool_]
     """Whether the rotation block is subject to ``rotation_information``."""
+    inlier_prior: Array
+    """Prior probability that the edge is right; NaN where the file says nothing."""
 
     def keep(self, mask: NDArray[np.bool_]) -> _Edges:
         return _Edges(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
@@ -270,7 +277,8 @@ def _read_edges(tagged: dict[str, _Tag], numbers: NumberReader, notices: list[st
             omega = _planar_information(numbers.path, rows, omega)
         half_angle = np.full(len(rows), names is _POSE)
         blocks = omega[:, :3, :3], omega[:, 3:, 3:], omega[:, :3, 3:]
-        parts.append((rows.line, rows.ids, *_motion(tag, rows.values), *blocks, half_angle))
+        none = np.full(len(rows), np.nan)
+        parts.append((rows.line, rows.ids, *_motion(tag, rows.values), *blocks, half_angle, none))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     line, ends, wxyz, *rest = (column[order] for column in columns)
@@ -279,6 +287,24 @@ def _read_edges(tagged: dict[str, _Tag], numbers: NumberReader, notices: list[st
         k = int(loops[0])
         raise ParseError(numbers.path, int(line[k]), f"the edge joins node {ends[k, 0]} to itself; remove it")
     return _Edges(line, ends, unit_quaternions(numbers.path, line, wxyz, "edges", notices), *rest)
+
+
+def _with_inlier_priors(edges: _Edges, rows: Rows, numbers: NumberReader) -> _Edges:
+    """The edges with the probability of each ``INLIER_PRIOR`` line, which belongs to the last edge of these ids above it."""
+    of_pair: dict[tuple[int, ...], list[int]] = {}
+    for k, pair in enumerate(edges.ends.tolist() if len(rows) else []):
+        of_pair.setdefault(tuple(pair), []).append(k)
+    prior = edges.inlier_prior.copy()
+    for line, (i, j), p in zip(rows.line.tolist(), rows.ids.tolist(), rows.values[:, -1].tolist(), strict=True):
+        above = [k for k in of_pair.get((i, j), []) if edges.line[k] < line]
+        if not above:
+            raise ParseError(numbers.path, line, f"{PRIOR} needs an edge line {i} {j} above it; there is none")
+        if not 0.0 < p <= 1.0:
+            raise ParseError(numbers.path, line, f"{PRIOR} must be above 0 and at most 1, not {p:g}")
+        if not np.isnan(prior[above[-1]]):
+            raise ParseError(numbers.path, line, f"the edge in line {edges.line[above[-1]]} has an {PRIOR} already")
+        prior[above[-1]] = p
+    return replace(edges, inlier_prior=prior)
 
 
 def _planar_information(path: PathLike, rows: Rows, omega: Array) -> Array:
@@ -441,8 +467,11 @@ def write_graph(
         ],
         axis=1,
     )
-    for i, j, row in zip(graph.edge_i.tolist(), graph.edge_j.tolist(), values.tolist(), strict=True):
+    prior = np.full(graph.n_edges, np.nan) if graph.inlier_prior is None else graph.inlier_prior
+    for i, j, row, p in zip(graph.edge_i.tolist(), graph.edge_j.tolist(), values.tolist(), prior.tolist(), strict=True):
         lines.append(f"EDGE_SE3:QUAT {ids[j]} {ids[i]} {' '.join(map(number_text, row))}")
+        if not np.isnan(p):
+            lines.append(f"{PRIOR} {ids[j]} {ids[i]} {number_text(p)}")
     write_text(path, "\n".join(lines) + "\n")
 
 

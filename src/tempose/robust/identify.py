@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,13 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 ACCEPTED = 0.5
+
+
+def elsewhere(graph: PoseGraph, angle: Array, distance: Array) -> NDArray[np.bool_]:
+    """Whether poses that differ by this angle (radians) and distance are different places: by ten σ and 5°, or by twenty σ_t."""
+    sigma_rot, sigma_trans = graph.median_sigmas
+    far = np.asarray(angle > max(10.0 * sigma_rot, math.radians(5.0)))
+    return far if math.isnan(sigma_trans) else far | (distance > 20.0 * sigma_trans)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,17 @@ from tempose.graph import PoseGraph
 from tempose.optimum.starts import start_poses
 from tempose.poses import Poses
 from tempose.posterior import Posterior, Priors
+from tempose.robust.alternatives import Alternative, alternatives
 from tempose.robust.basin import find_basins
 from tempose.robust.estimate import RobustFit, fit
-from tempose.robust.identify import ACCEPTED
+from tempose.robust.identify import ACCEPTED, elsewhere
 from tempose.robust.parameters import RobustOptions
 
 Array = NDArray[np.float64]
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _MOST_FITS = 6  # basins that are fitted with all parameters
+_MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
 _NEARLY_AS_GOOD = 0.05  # share of the accepted edges by which a competing solution may fall short
 
@@ -100,10 +102,16 @@ class Competitor:
 
 @dataclass(frozen=True, eq=False)
 class RobustSolution:
-    """The chosen fit, and those that compete with it, the likeliest first."""
+    """The chosen fit; those that compete with it, the likeliest first; and what else distrusted edges agree on."""
 
     fit: RobustFit
     competitors: tuple[Competitor, ...]
+    alternatives: tuple[Alternative, ...] = ()
+
+    def sentences(self, most: int = 3) -> list[str]:
+        """Competing explanations in words."""
+        found = [one.sentence() for one in self.competitors[:most]]
+        return found + [one.sentence() for one in self.alternatives[:most]]
 
 
 def solve_robust(
@@ -122,19 +130,36 @@ def solve_robust(
     hints
         The same for the search alone (:func:`odometry_hints`).
     """
-    if start == "given":
-        starts = [start_poses(graph, "given", rng)]
-    elif options.inlier_probability == 1.0 and np.all(np.isnan(own)):  # no edge can be wrong
-        starts = [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
-    else:
-        basins = find_basins(graph, own_probability=own if hints is None else hints).basins
-        starts = [basin.poses for basin in basins[: _MOST_FITS if graph.n_edges <= _LARGE else 1]]
-        if graph.n_edges <= _LARGE:
-            starts.append(start_poses(graph, "chordal", rng))
+    starts = _starts(graph, options, own, rng, start, hints)
     fits = [fit(graph, poses, options, priors=priors, own_probability=own) for poses in starts]
     sound = [found for found in fits if found.status != "collapsed"] or fits
     chosen = max(_trusting(sound, own), key=lambda found: found.log_evidence)
-    return RobustSolution(chosen, _competitors(chosen, sound))
+    competitors = _competitors(chosen, sound)
+    agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
+    new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
+    return RobustSolution(chosen, competitors, tuple(new))
+
+
+def _starts(
+    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, start: str, hints: Array | None
+) -> list[Poses]:
+    """Poses to begin with: the basins of a search with what is trusted, some without, and the chordal relaxation."""
+    if start == "given":
+        return [start_poses(graph, "given", rng)]
+    if options.inlier_probability == 1.0 and np.all(np.isnan(own)):  # no edge can be wrong
+        return [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
+    basins = find_basins(graph, own_probability=own if hints is None else hints).basins
+    if graph.n_edges > _LARGE:
+        return [basins[0].poses]
+    starts = [basin.poses for basin in basins[:_MOST_FITS]]
+    if not np.all(np.isnan(own)):  # what the measurements alone would prefer
+        starts += [basin.poses for basin in find_basins(graph).basins[:_MOST_UNTRUSTING]]
+    return [*starts, start_poses(graph, "chordal", rng)]
+
+
+def _accepts(found: RobustFit, edges: NDArray[np.int64]) -> bool:
+    """Whether a fit accepts most of some edges."""
+    return bool(np.mean(found.inlier_probability[edges] > ACCEPTED) > 0.5)
 
 
 def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
@@ -174,14 +199,11 @@ def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, 
 
 
 def _moved(chosen: RobustFit, other: RobustFit) -> NDArray[np.int64]:
-    """Nodes whose orientation differs by more than ten σ, or whose position does, after robust alignment."""
+    """Nodes that lie elsewhere after robust alignment."""
     a, b = chosen.poses, other.poses
-    sigma_rot, sigma_trans = chosen.graph.median_sigmas
     moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
-    far = quat.angle_between(a.wxyz, moved.wxyz) > max(10.0 * sigma_rot, math.radians(5.0))
-    if not math.isnan(sigma_trans):
-        far |= np.linalg.norm(a.position - moved.position, axis=1) > 20.0 * sigma_trans
-    return np.flatnonzero(far)
+    distance = np.linalg.norm(a.position - moved.position, axis=1)
+    return np.flatnonzero(elsewhere(chosen.graph, quat.angle_between(a.wxyz, moved.wxyz), distance))
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:

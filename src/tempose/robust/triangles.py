@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tempose.bingham import sigma_from_concentration
 from tempose.graph import PoseGraph, SpanningTree
 from tempose.optimum.starts import rotation_weights
-from tempose.robust import _kernels
+from tempose.robust import _triangles
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -177,7 +177,7 @@ def _close(graph: PoseGraph, halves: HalfEdges, rot: float, trans: float, limit:
     m = graph.n_edges
     value, apex = np.full((m, BEST), np.inf), np.full((m, BEST), -1, dtype=np.int64)
     count, closed = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
-    total = _kernels.triangles(
+    total = _triangles.triangles(
         halves.start, halves.neighbour, halves.edge, halves.wxyz, halves.t, graph.has_translation[halves.edge],
         rot, trans, limit, value, apex, count, closed,
     )  # fmt: skip
@@ -199,7 +199,7 @@ def _narrow_translation(graph: PoseGraph, halves: HalfEdges, sigma_rot: float) -
     if not graph.has_translation.any():
         return math.nan
     out = np.empty(_MOST_SHIFTS)
-    found = _kernels.shifts_of_closed(
+    found = _triangles.shifts_of_closed(
         halves.start, halves.neighbour, halves.wxyz, halves.t, graph.has_translation[halves.edge],
         (3.0 * sigma_rot) ** 2, out,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.optimum.starts import pattern, rotation_weights
 from tempose.poses import Poses
-from tempose.robust import _kernels
+from tempose.robust import _joining, _placing
 from tempose.robust.triangles import HalfEdges
 
 Array = NDArray[np.float64]
@@ -82,7 +82,7 @@ class Narrow:
         """Energy (m,), rotation vector left (m, 3) and world shift left (m, 3) of every edge."""
         g, m = self.graph, self.graph.n_edges
         error, shift, energy = np.empty((m, 3)), np.zeros((m, 3)), np.empty(m)
-        _kernels.edge_energies(
+        _placing.edge_energies(
             g.edge_i, g.edge_j, g.j_from_i_wxyz, g.j_from_i_t, self.rot, self.trans, poses.wxyz, poses.position,
             error, shift, energy,
         )  # fmt: skip
@@ -110,7 +110,7 @@ def grow(narrow: Narrow, support: Array, seeds: NDArray[np.int64]) -> Poses:
     """
     h, n = narrow.halves, narrow.graph.n_nodes
     wxyz, position = np.tile(quat.IDENTITY, (n, 1)), np.zeros((n, 3))
-    _kernels.grow(
+    _placing.grow(
         h.start, h.neighbour, h.twin, h.wxyz, h.t, narrow.rot[h.edge], narrow.trans[h.edge], narrow.freedom[h.edge],
         narrow.odds[h.edge], (0.3 * support * narrow.odds)[h.edge], seeds, wxyz, position, np.zeros(n),
     )  # fmt: skip
@@ -125,7 +125,7 @@ def vote(narrow: Narrow, poses: Poses, margin: float = 0.5) -> tuple[Poses, int]
     h, n = narrow.halves, narrow.graph.n_nodes
     wxyz, position = poses.wxyz.copy(), poses.position.copy()
     best, present = np.zeros(n), np.zeros(n)
-    _kernels.vote(
+    _placing.vote(
         h.start, h.neighbour, h.wxyz, h.t, narrow.rot[h.edge], narrow.trans[h.edge], narrow.freedom[h.edge],
         narrow.odds[h.edge], poses.wxyz, poses.position, wxyz, position, best, present,
     )  # fmt: skip
@@ -184,7 +184,7 @@ def _solve(graph: PoseGraph, weight: Array, b: Array) -> Array:
     """``argmin Σ w |x_i − x_j − b|²`` (n, 3), the smallest of them."""
     n, m = graph.n_nodes, graph.n_edges
     diagonal, off, rhs = np.empty(n), np.empty(m), np.empty((n, 3))
-    _kernels.laplacian(graph.edge_i, graph.edge_j, weight, b, diagonal, off, rhs)
+    _placing.laplacian(graph.edge_i, graph.edge_j, weight, b, diagonal, off, rhs)
     diagonal += _HOLD * float(diagonal.max(initial=1e-300))
     return np.asarray(pattern(graph, 1).factor(diagonal.reshape(n, 1, 1), off.reshape(m, 1, 1)).solve(rhs))
 
@@ -197,7 +197,7 @@ def merge(narrow: Narrow, support: Array) -> Poses:
     """
     g, n = narrow.graph, narrow.graph.n_nodes
     wxyz, position = np.tile(quat.IDENTITY, (n, 1)), np.zeros((n, 3))
-    _kernels.merge(
+    _joining.merge(
         g.edge_i, g.edge_j, g.j_from_i_wxyz, np.nan_to_num(g.j_from_i_t), narrow.rot, narrow.trans, narrow.freedom,
         narrow.odds, 0.3 * support * narrow.odds, wxyz, position,
     )  # fmt: skip

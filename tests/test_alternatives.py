@@ -1,0 +1,133 @@
+"""Distrusted edges that agree with each other: found where they do, with the part they would move, and not by chance."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tempose
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.graph import PoseGraph
+from tempose.poses import Poses
+from tempose.posterior import residuals
+from tempose.robust import alternatives as module
+from tempose.robust.alternatives import alternatives
+from tempose.simulation import Simulated, corrupt, simulate
+
+FALSE = (quat.exp([0.3, 0.0, 1.2]), np.array([1.0, 2.0, 0.0]))  # the motion of the world that lying edges agree on
+
+
+def lying(made: Simulated, count: int, motion: tuple[np.ndarray, np.ndarray] = FALSE) -> tuple[PoseGraph, np.ndarray]:
+    """Some of the edges between the two halves of the nodes measure as if the second half were moved."""
+    graph, truth = made.graph, made.truth
+    second = np.arange(graph.n_nodes) >= graph.n_nodes // 2
+    across = np.flatnonzero(second[graph.edge_i] != second[graph.edge_j])
+    wrong = np.isin(np.arange(graph.n_edges), np.random.default_rng(0).permutation(across)[:count])
+    wxyz, position = se3.compose(motion, (truth.wxyz, truth.position))
+    false = Poses(
+        truth.ids, np.where(second[:, None], wxyz, truth.wxyz), np.where(second[:, None], position, truth.position)
+    )
+    i, j = graph.edge_i, graph.edge_j
+    honest, told = (
+        se3.compose(se3.inverse((p.wxyz[j], p.position[j])), (p.wxyz[i], p.position[i])) for p in (truth, false)
+    )
+    noise = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(honest[0]))
+    told = quat.multiply(noise, told[0]), told[1] + graph.j_from_i_t - honest[1]
+    return replace(
+        graph,
+        j_from_i_wxyz=np.where(wrong[:, None], told[0], graph.j_from_i_wxyz),
+        j_from_i_t=np.where(wrong[:, None], told[1], graph.j_from_i_t),
+    ), wrong
+
+
+@pytest.fixture(scope="module")
+def made() -> Simulated:
+    return simulate(16, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.01, seed=3)
+
+
+@pytest.mark.parametrize("translations", [True, False])
+def test_edges_that_agree_are_found_with_the_part_they_move(made: Simulated, translations: bool) -> None:
+    graph, wrong = lying(made, 20)
+    if not translations:
+        graph = replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
+    (one,) = alternatives(graph, made.truth, (~wrong).astype(float))
+    assert len(one.nodes) >= 7  # a node that no lying edge joins is left where it is
+    assert set(one.nodes.tolist()) <= set(range(8)) or set(one.nodes.tolist()) <= set(range(8, 16))
+    assert set(one.edges.tolist()) <= set(np.flatnonzero(wrong).tolist())
+    assert len(one.edges) >= 18  # at the 0.99 quantile
+    assert 40 <= one.against <= 64 - 20
+    assert one.chance < 1e-10
+    before, after = (residuals(graph, poses) for poses in (made.truth, one.moved(made.truth)))
+    assert np.degrees(before.angle[wrong]).min() > 50.0
+    assert np.degrees(after.angle[wrong]).max() < 6.0
+    if translations:
+        assert np.linalg.norm(after.translation[wrong], axis=1).max() < 0.3
+    assert f"{len(one.edges)} distrusted edges agree with each other" in one.sentence()
+    assert f"{len(one.nodes)} nodes" in one.sentence()
+    assert f"{one.against} accepted edges speak against that" in one.sentence()
+
+
+def test_a_motion_within_the_noise_is_no_alternative(made: Simulated) -> None:
+    graph, wrong = lying(made, 20, (quat.exp([0.0, 0.0, 0.06]), np.zeros(3)))
+    assert alternatives(graph, made.truth, (~wrong).astype(float)) == ()
+
+
+def planar(graph: PoseGraph, wrong: np.ndarray, seed: int) -> tuple[PoseGraph, Poses]:
+    """The same edges in a plane; wrong ones turn about the same axis, so that they agree more often."""
+    rng, n, m = np.random.default_rng(seed), graph.n_nodes, graph.n_edges
+    up = np.array([0.0, 0.0, 1.0])
+    flat = np.array([1.0, 1.0, 0.0])
+    poses = Poses(
+        graph.node_ids, quat.exp(rng.uniform(-np.pi, np.pi, (n, 1)) * up), 2.0 * rng.standard_normal((n, 3)) * flat
+    )
+    i, j = graph.edge_i, graph.edge_j
+    q, t = se3.compose(se3.inverse((poses.wxyz[j], poses.position[j])), (poses.wxyz[i], poses.position[i]))
+    turn = np.where(wrong, rng.uniform(-np.pi, np.pi, m), 0.05 * rng.standard_normal(m))
+    shift = np.where(wrong, 2.0, 0.05)[:, None] * rng.standard_normal((m, 3)) * flat
+    return replace(graph, j_from_i_wxyz=quat.multiply(q, quat.exp(turn[:, None] * up)), j_from_i_t=t + shift), poses
+
+
+@pytest.mark.parametrize("kind", ["poses", "rotations", "planar"])
+def test_independent_wrong_edges_do_not_agree(kind: str) -> None:
+    for seed, share in itertools.product(range(4), (0.2, 0.5, 0.8)):
+        made = simulate(40, completeness=0.4, seed=seed)
+        bad = corrupt(made.graph, share, seed=seed, kind="uniform")
+        graph, truth = bad.graph, made.truth
+        if kind == "planar":
+            graph, truth = planar(graph, bad.is_wrong, seed)
+        elif kind == "rotations":
+            graph = replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
+        assert alternatives(graph, truth, (~bad.is_wrong).astype(float)) == ()
+
+
+def test_the_cut_is_the_smallest() -> None:
+    graph = simulate(9, completeness=0.5, seed=2).graph
+    source, sink = np.zeros(9, dtype=bool), np.zeros(9, dtype=bool)
+    source[[0, 3]], sink[[1, 7]] = True, True
+
+    def crossing(inside: np.ndarray) -> int:
+        return int(np.sum(inside[graph.edge_i] != inside[graph.edge_j]))
+
+    every = (np.array(bits, dtype=bool) for bits in itertools.product((False, True), repeat=9))
+    least = min(crossing(inside) for inside in every if np.all(inside[source]) and not np.any(inside[sink]))
+    found = module._cut(graph, source, sink)
+    assert np.all(found[source])
+    assert not np.any(found[sink])
+    assert crossing(found) == least
+
+
+def test_a_solve_says_so_and_says_it_again_when_resumed(made: Simulated, tmp_path: Path) -> None:
+    graph, wrong = lying(made, 20)
+    options = {"robust": True, "noise": "auto", "draws": 0, "certify": False, "directory": tmp_path}
+    solution = tempose.solve(graph, **options)
+    told = [line for line in solution.notices if "agree with each other" in line]
+    assert len(told) == 1
+    assert set(solution.verdicts.distrusted.tolist()) == set(np.flatnonzero(wrong).tolist())
+    again = tempose.solve(graph, **options)
+    assert again.notices == solution.notices
+    np.testing.assert_array_equal(again.estimate.wxyz, solution.estimate.wxyz)
