@@ -210,3 +210,30 @@ def test_options_are_checked() -> None:
         PairOptions(loss_px=0.0)
     with pytest.raises(OptionError, match="at least 8"):
         PairOptions(fewest=3)
+
+
+def test_image_points_without_noise_give_back_the_estimate() -> None:
+    """What fresh noise is added to is a data set whose exact solution is the estimate: the parametric bootstrap is centred."""
+    from tempose.optimum.curvature import Curvature
+    from tempose.optimum.newton import minimise
+    from tempose.posterior import Posterior
+    from tempose.sfm.motion import estimate_motion, lengths
+    from tempose.sfm.options import SfmOptions
+    from tempose.sfm.resample import _off, _refined, without_noise
+
+    made = make(9, n_views=6, n_points=120, noise_px=0.4, wrong=0.05)
+    options = SfmOptions(rounds=1)
+    motion = estimate_motion(made.views, options)
+    found = motion.synchronised
+    perfect, pairs = without_noise(made.views, motion.pairs, found.poses)
+    share = sum(map(len, pairs.matches)) / sum(map(len, motion.pairs.matches))
+    assert 0.9 < share <= 1.0 and perfect.names == made.views.names
+    shift = np.concatenate(perfect.keypoints) - np.concatenate(made.views.keypoints)
+    assert 0.1 < np.median(np.abs(shift)) < 0.4
+    again = _refined(perfect, pairs, options.pairs.loss_px)
+    measured = found.edges.measured(again, lengths(perfect, again, options)[0])
+    graph = replace(
+        found.graph, j_from_i_wxyz=measured.j_from_i_wxyz[found.keep], j_from_i_t=measured.j_from_i_t[found.keep]
+    )
+    off = _off(minimise(Curvature(Posterior(graph)), found.poses).poses, found.poses)
+    assert np.abs(off).max() < 1e-5

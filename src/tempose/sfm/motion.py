@@ -129,7 +129,7 @@ def _or_before(guided: Pairs, before: Pairs, found: Synchronised) -> Pairs:
 
 def pairs_of_posed(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
     """Guided pairs of the views that have a pose."""
-    return guided_pairs(_of_part(views, poses), _on_all(poses, views.names), options)
+    return guided_pairs(_of_part(views, poses), on_all(poses, views.names), options)
 
 
 def _of_part(views: Views, poses: Poses) -> Views:
@@ -139,7 +139,7 @@ def _of_part(views: Views, poses: Poses) -> Views:
     return replace(views, pairs=views.pairs[keep], matches=tuple(views.matches[k] for k in keep))
 
 
-def _on_all(poses: Poses, names: Sequence[str]) -> Poses:
+def on_all(poses: Poses, names: Sequence[str]) -> Poses:
     """Poses in the order of the views; those without one stand at the origin and take part in no pair."""
     everywhere = Poses.identity(names)
     rows = [everywhere.index[name] for name in poses.ids]

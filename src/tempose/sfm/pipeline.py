@@ -17,7 +17,7 @@ from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import Progress, build_database, read_intrinsics, silent
 from tempose.sfm.model import is_model, read_model
-from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
+from tempose.sfm.motion import Motion, estimate_motion, lengths, on_all, own_scale_errors
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.resample import aligned, image_noise, own_factors
 from tempose.sfm.scene import Scene
@@ -130,7 +130,7 @@ def reconstruct_views(
     clock("poses")
     found = motion.synchronised
     if options.draws:
-        found = found.with_own(_own_factors(views, motion, options, truth, progress), options.sync)
+        found = found.with_own(_own_factors(views, motion, options, progress), options.sync)
     clock("noise")
     solving = SolveOptions(draws=_DRAWS_PER_POINT_DRAW * options.draws, seed=options.seed, start="given")
     solution = solve(
@@ -169,11 +169,13 @@ def bare_scene(
     return Scene(poses, part.K, part.size, np.full((len(poses), 6, 6), np.nan), seen, structure, None, gauge)
 
 
-def _own_factors(
-    views: Views, motion: Motion, options: SfmOptions, truth: Poses | None, progress: Progress
-) -> tuple[float, float]:
-    # hardly changed by more noise, and long to find
-    own = None if options.scales == "truth" else own_scale_errors(views, motion.pairs)
+def _own_factors(views: Views, motion: Motion, options: SfmOptions, progress: Progress) -> tuple[float, float]:
+    truth = None
+    poses, own = motion.synchronised.poses, None
+    if options.scales == "truth":
+        truth = on_all(poses, views.names)  # for image points that are made of the estimate, it is the truth
+    else:
+        own = own_scale_errors(views, motion.pairs)  # hardly changed by the noise, and long to find
     return own_factors(
         views, motion.pairs, motion.synchronised, lambda v, p: lengths(v, p, options, truth, own)[0], options.pairs.loss_px,
         options.sync, replicates=options.replicates, seed=options.seed,

@@ -1,9 +1,10 @@
-"""How much surer the pairs sound than they are together, found by adding noise to the image points.
+"""How much surer the pairs sound than they are together, found by making the image points again.
 
 Pairs share image points: the noise of one keypoint moves every pair that uses it, and the lengths of baselines are averages
-over all pairs. A pose graph takes its edges as independent, so draws from it would be too narrow. Adding fresh noise of the
-same size to all keypoints and solving again moves the cameras by as much as they are off from the truth (to first order);
-the pairs' own variances are multiplied until the graph's posterior covers these movements as often as it should.
+over all pairs. A pose graph takes its edges as independent, so draws from it would be too narrow. Image points where the
+estimated cameras and points put them, with fresh noise of the same size, give cameras that are off from the estimate as
+the estimate is off from the truth (parametric bootstrap); the pairs' own variances are multiplied until the graph's
+posterior covers these errors as often as it should.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import minimise
 from tempose.poses import Poses
 from tempose.posterior import Posterior
+from tempose.sfm.motion import on_all
+from tempose.sfm.structure import projections, reconstruct
 from tempose.sfm.synchronise import Synchronised, SyncOptions
+from tempose.sfm.tracks import keypoint_offsets, observed_keypoints
 from tempose.sfm.twoview import Pairs, refine_pair
 from tempose.sfm.views import Views
 
@@ -32,8 +36,8 @@ Array = NDArray[np.float64]
 
 _GAUSSIAN_DRAWS = 200
 _FITTING_ROUNDS = 6
-_SMALLER = 0.7  # of the noise is added, and the movements are enlarged: the Cauchy loss then answers as to all of it
 _LEVELS = (0.5, 0.8, 0.95)
+_FEWEST = 8  # matches of a pair that are made again; a pair with fewer keeps those it has
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 
 
@@ -63,19 +67,17 @@ def own_factors(
         Sets of fresh noise.
     """
     sigma_px = image_noise(pairs)
+    perfect, pairs = without_noise(views, pairs, found.poses)
     moved = []
     for k in range(replicates):
         rng = streams.generator(seed, "resample", k)
-        noisy = replace(
-            views, keypoints=tuple(x + _SMALLER * sigma_px * rng.standard_normal(x.shape) for x in views.keypoints)
-        )
+        noisy = replace(views, keypoints=tuple(x + sigma_px * rng.standard_normal(x.shape) for x in perfect.keypoints))
         again = _refined(noisy, pairs, loss_px)
         measured = found.edges.measured(again, scales(noisy, again))
         graph = replace(
             found.graph, j_from_i_wxyz=measured.j_from_i_wxyz[found.keep], j_from_i_t=measured.j_from_i_t[found.keep]
         )
-        off = _off(minimise(Curvature(Posterior(graph)), found.poses).poses, found.poses)
-        moved.append(off / _SMALLER)
+        moved.append(_off(minimise(Curvature(Posterior(graph)), found.poses).poses, found.poses))
         if progress is not None:
             progress(k + 1)
     own = np.ones(2)
@@ -83,6 +85,32 @@ def own_factors(
         graph = found.graph_with((own[0], own[1]), sync, bare=True)
         own *= _excess_width(np.array(moved), _gaussian_covariance(graph, found.poses, seed))
     return float(own[0]), float(own[1])
+
+
+def without_noise(views: Views, pairs: Pairs, poses: Poses) -> tuple[Views, Pairs]:
+    """Keypoints where the poses and the points made with them put them, and the pairs with only such matches."""
+    posed = np.array([name in poses.index for name in views.names])
+    inside = np.flatnonzero(posed[pairs.views].all(axis=1))
+    seen, at = observed_keypoints(views, _some(pairs, inside))
+    everywhere = on_all(poses, views.names)
+    structure = reconstruct(everywhere, views.K, seen)
+    P = projections(views.K, everywhere.wxyz, everywhere.position)[seen.camera_of]
+    image = np.einsum("kab,kb->ka", P[:, :, :3], structure.position[seen.point_of]) + P[:, :, 3]
+    made = structure.used & np.isfinite(image).all(axis=1) & (image[:, 2] > 0.0)
+    keypoint, offset = np.concatenate(views.keypoints), keypoint_offsets(views)
+    keypoint[at[made]] = image[made, :2] / image[made, 2:]
+    is_made = np.zeros(len(keypoint), dtype=bool)
+    is_made[at[made]] = True
+    matches = []
+    for (i, j), match in zip(pairs.views.tolist(), pairs.matches, strict=True):
+        both = is_made[offset[i] + match[:, 0]] & is_made[offset[j] + match[:, 1]]
+        matches.append(match[both] if both.sum() >= _FEWEST else match)
+    again = replace(views, keypoints=tuple(np.split(keypoint, offset[1:-1])))
+    return again, replace(pairs, matches=tuple(matches))
+
+
+def _some(pairs: Pairs, rows: NDArray[np.int64]) -> Pairs:
+    return Pairs(pairs.views[rows], tuple(pairs.poses[k] for k in rows), tuple(pairs.matches[k] for k in rows))
 
 
 def _refined(views: Views, pairs: Pairs, loss_px: float) -> Pairs:

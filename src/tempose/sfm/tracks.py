@@ -41,6 +41,11 @@ def keypoint_offsets(views: Views) -> Index:
 
 def observations(views: Views, pairs: Pairs) -> Observations:
     """Image points by track. Views in which a track has several places are left out of it, as none can be trusted."""
+    return observed_keypoints(views, pairs)[0]
+
+
+def observed_keypoints(views: Views, pairs: Pairs) -> tuple[Observations, Index]:
+    """:func:`observations`, and which keypoint each of them is, all views in a row."""
     offset = keypoint_offsets(views)
     track = keypoint_tracks(views, pairs)
     at = np.flatnonzero(track >= 0)
@@ -53,5 +58,7 @@ def observations(views: Views, pairs: Pairs) -> Observations:
     several = seen[track[at]] >= 2
     at, camera = at[several], camera[several]
     point = np.unique(track[at], return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((camera, point))
+    at, camera, point = at[order], camera[order], point[order]
     pixel = np.concatenate(views.keypoints)[at] if len(at) else np.empty((0, 2))
-    return Observations.sorted_by_point(point, camera, pixel)
+    return Observations.sorted_by_point(point, camera, pixel), at
