@@ -33,30 +33,12 @@ pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install '
 EXACT = SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0)
 
 
-def synthesise(folder: Path, seed: int = 0, noise_px: float = 0.3, points: int = 200) -> tuple[Path, Poses]:
-    """A database of COLMAP's own making, and the true poses."""
-    options = pycolmap.SyntheticDatasetOptions(
-        num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=6, num_points3D=points, num_points2D_without_point3D=0,
-        camera_has_prior_focal_length=True,
-    )  # fmt: skip
-    pycolmap.set_random_seed(seed)
-    path = folder / "database.db"
-    database = pycolmap.Database.open(path)
-    model = pycolmap.synthesize_dataset(options, database)
-    noise = pycolmap.SyntheticNoiseOptions(point2D_stddev=noise_px)
-    pycolmap.synthesize_noise(noise, model, database)
-    database.close()
-    images = sorted(model.images.values(), key=lambda image: image.name)
-    pose = [image.cam_from_world() for image in images]
-    wxyz = np.array([np.roll(p.rotation.quat, 1) for p in pose])
-    truth = Poses.from_node_from_world([i.name for i in images], wxyz, np.array([p.translation for p in pose]))
-    model.write_text(folder)
-    return path, truth
-
-
 @pytest.fixture(scope="module")
 def synthetic(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Poses]:
-    return synthesise(tmp_path_factory.mktemp("synthetic"))
+    """A database of COLMAP's own making, its model beside it, and the true poses."""
+    cell = {"cameras": 6, "points": 200, "noise_px": 0.3, "source": "database", "seed": 0}
+    made = sfm_coverage.make(tmp_path_factory.mktemp("synthetic"), cell)
+    return made.source, made.poses
 
 
 def test_database_of_colmap_to_files(

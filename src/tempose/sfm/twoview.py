@@ -257,7 +257,11 @@ def adjust_pair(
     r, J = np.empty(k), np.empty((k, 5))
     epipolar.rows(R, t, basis, *focal, *used, r, J)
     covariance = m_estimator_covariance(r, J, options.loss_px)
-    sigma = noise_within(float(np.median(np.abs(r))), options.select_px) * math.sqrt(k / max(k - 5, 1))
+    sigma = noise_within(float(np.median(np.abs(r))), options.select_px)
+    heavy = max(
+        k * float(np.mean(_cauchy(r, options.loss_px)[1])), 10.0
+    )  # matches the fit bends to: 5 unknowns take of these
+    sigma *= math.sqrt(heavy / (heavy - 5.0))
     lift = np.zeros((6, 5))
     lift[:3, :3], lift[3:, 3:] = np.eye(3), basis
     return PairPose(R, t, lift @ covariance @ lift.T, inlier, sigma)
@@ -321,11 +325,16 @@ def m_estimator_covariance(r: Array, J: Array, scale: float) -> Array:
     Huber's: ``(n/(n−p)) · mean ψ² / (mean ψ')² · (JᵀJ)⁻¹`` with ``ψ = r/(1 + r²/c²)``. For Gaussian noise much smaller
     than c it is least squares' ``σ̂²(JᵀJ)⁻¹``.
     """
-    q = (r / scale) ** 2
-    psi, slope = r / (1.0 + q), (1.0 - q) / (1.0 + q) ** 2
+    psi, slope = _cauchy(r, scale)
     n, p = J.shape
     variance = n / max(n - p, 1) * np.mean(psi**2) / max(float(np.mean(slope)), 0.05) ** 2
     return np.asarray(variance * np.linalg.pinv(J.T @ J, hermitian=True))
+
+
+def _cauchy(r: Array, scale: float) -> tuple[Array, Array]:
+    """``ψ = r/(1 + r²/c²)``, the derivative of the Cauchy loss, and ψ'."""
+    q = (r / scale) ** 2
+    return r / (1.0 + q), (1.0 - q) / (1.0 + q) ** 2
 
 
 # ---------------------------------------------------------------------- degenerate pairs
