@@ -7,11 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tempose.baselines import METHODS
 from tempose.baselines.base import NotApplicable
 from tempose.experiments import figures, photographs, real
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text
 from tempose.experiments.paper import TABLE_1
+from tempose.poses import Poses
 from tempose.sfm.adjust import model_poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.motion import lengths
@@ -45,14 +48,17 @@ def _ours(scene: str, scales: str) -> list[Row]:
     motion, views = photographs.motion(scene, scales), photographs.views(scene)
     options = SfmOptions(scales=scales)
     scale, sigma = lengths(views, motion.first, options, photographs.truth(scene))
-    graph = Edges.of_largest_part(views.names, motion.first, scale, sigma, options.sync).graph()
+    # the paper's σ² is a number without a unit: the median baseline is the unit of length for every method
+    unit = float(np.nanmedian(scale))
+    graph = Edges.of_largest_part(views.names, motion.first, scale / unit, sigma, options.sync).graph()
     rows: list[Row] = []
     for name, (method, *_) in METHODS.items():
         try:
-            poses = method(graph).poses
+            found = method(graph).poses
         except NotApplicable as why:
             rows.append({"method": name, "status": "left out", "message": str(why)})
             continue
+        poses = Poses(found.ids, found.wxyz, unit * found.position)
         rows.append({"method": name, **photographs.errors(poses, scene, scaled=scaled), "status": "finished"})
     ours = motion.synchronised.poses
     rows.append({"method": "sfm", **photographs.errors(ours, scene, scaled=scaled), "status": "finished"})
@@ -70,6 +76,7 @@ def _adjusted(scene: str) -> list[Row]:
 def _colmap(scene: str, stage: str) -> list[Row]:
     """One of COLMAP's mappers on the same matches, with its default verification and fixed intrinsics."""
     pycolmap = require_pycolmap("COLMAP's mappers")
+    pycolmap.logging.minloglevel = 3  # what it has to say would run through the progress bar
     with tempfile.TemporaryDirectory() as home:
         database = Path(home) / "database.db"
         shutil.copy(photographs.verified_database(scene), database)
