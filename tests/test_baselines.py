@@ -32,6 +32,7 @@ from tempose.geometry import se3
 from tempose.graph import PoseGraph
 from tempose.inference.chain import Dynamics, GeodesicChain
 from tempose.inference.schemes import Scheme
+from tempose.io import read_poses
 from tempose.metrics import pose_errors
 from tempose.optimum.starts import chordal_rotations
 from tempose.poses import Poses
@@ -496,6 +497,10 @@ def test_the_table_has_every_method_and_why_one_is_missing(tmp_path: Path) -> No
     assert [row["method"] for row in facts["rows"]] == list(METHODS)
     with open(tmp_path / "out" / "table.csv") as handle:
         assert [row["method"] for row in csv.DictReader(handle)] == list(METHODS)
+    assert {path.stem for path in (tmp_path / "out" / "poses").iterdir()} == set(result.poses)
+    np.testing.assert_array_equal(
+        read_poses(tmp_path / "out" / "poses" / "chordal.csv").wxyz, result.poses["chordal"].wxyz
+    )
     pytest.importorskip("matplotlib")
     assert (tmp_path / "out" / "compare.png") in written
     assert (tmp_path / "out" / "compare.png").stat().st_size > 1000

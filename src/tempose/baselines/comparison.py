@@ -15,6 +15,7 @@ from tempose.baselines.registry import METHODS
 from tempose.errors import OptionError, TemposeError
 from tempose.geometry import ALIGNMENTS
 from tempose.graph import PoseGraph
+from tempose.io import write_poses
 from tempose.metrics import graph_consistency, pose_errors
 from tempose.poses import Poses
 from tempose.posterior import Posterior
@@ -94,10 +95,13 @@ class Comparison:
         return "\n".join(lines)
 
     def save(self, directory: str | Path) -> list[Path]:
-        """Write ``table.json``, ``table.csv``, and ``compare.png`` if matplotlib is installed; return what was written."""
+        """Write the table and the poses of each method; return what was written.
+
+        ``table.json``, ``table.csv``, ``poses/METHOD.csv``, and ``compare.png`` if matplotlib is installed.
+        """
         home = Path(directory)
         try:
-            home.mkdir(parents=True, exist_ok=True)
+            (home / "poses").mkdir(parents=True, exist_ok=True)
             (home / "table.json").write_text(json.dumps(self.facts(), indent=2) + "\n")
             with open(home / "table.csv", "w", newline="") as handle:
                 writer = csv.DictWriter(handle, list(asdict(self.rows[0])))
@@ -105,7 +109,9 @@ class Comparison:
                 writer.writerows({k: "" if v is None else v for k, v in asdict(row).items()} for row in self.rows)
         except OSError as error:
             raise TemposeError(f"cannot write to {home}: {error.strerror}") from None
-        written = [home / "table.json", home / "table.csv"]
+        for name, poses in self.poses.items():
+            write_poses(home / "poses" / f"{name}.csv", poses)
+        written = [home / "table.json", home / "table.csv", home / "poses"]
         if self.picture(home / "compare.png"):
             written.append(home / "compare.png")
         return written

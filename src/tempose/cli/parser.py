@@ -326,7 +326,10 @@ def _compare(commands: Commands) -> None:  # type: ignore[valid-type]
         help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", metavar="DIR", help="directory for table.json, table.csv and, with matplotlib, compare.png"
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="directory for table.json, table.csv, poses/METHOD.csv and, with matplotlib, compare.png",
     )
     _reading(parser)
 
