@@ -28,15 +28,13 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
 from tempose.poses import NodeId, Poses
-from tempose.posterior import residuals
-from tempose.robust.identify import ACCEPTED, elsewhere
+from tempose.robust.identify import ACCEPTED, elsewhere, spread
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 BY_CHANCE = 1e-4  # a more probable agreement is none
-_CHI3_MEDIAN = 1.538  # median length of a standard normal vector
 _LIMIT = {True: 8.41, False: 5.67}  # half the 0.99 quantile of χ² with 6 numbers, and with 3
 _POSES = math.sqrt(2.0)  # factor of σ: the poses are as uncertain as the edge, at most
 _MOST_LEADS = 1000
@@ -79,18 +77,19 @@ class Alternative:
         position[self.nodes] = quat.rotate(turn, position[self.nodes]) + shift
         return Poses(poses.ids, wxyz, position)
 
-    def is_elsewhere(self, graph: PoseGraph, poses: Poses) -> bool:
-        """Whether it moves its nodes further than noise does."""
+    def is_elsewhere(self, poses: Poses, sigmas: tuple[float, float]) -> bool:
+        """Whether it moves its nodes further than noise of these σ does."""
         distance = np.linalg.norm(self.moved(poses).position - poses.position, axis=1)[self.nodes]
         angle = np.full(len(self.nodes), quat.angle(self.motion[0]))
-        return bool(np.any(elsewhere(graph, angle, distance)))
+        return bool(np.any(elsewhere(sigmas, angle, distance)))
 
     def sentence(self) -> str:
         """In words."""
         n, names = len(self.nodes), ", ".join(str(self.node_ids[v]) for v in self.nodes[:8])
         angle = math.degrees(float(quat.angle(self.motion[0])))
         return (
-            f"{len(self.edges)} distrusted edges agree with each other, as independent wrong edges would not: by them "
+            f"a competing explanation: {len(self.edges)} distrusted edges agree with each other, as independent wrong edges "
+            f"would not; by them "
             f"{n} node{'s' * (n > 1)} ({names}{', …' if n > 8 else ''}) would lie elsewhere, turned by {angle:.0f}°; "
             f"{self.against} accepted edges speak against that"
         )
@@ -109,7 +108,8 @@ def alternatives(
         Of each edge (m,); those above one half are accepted, the others distrusted.
     """
     accepted = inlier_probability > ACCEPTED
-    proposals = _Proposals.of(graph, poses, accepted)
+    sigmas = spread(graph, poses, accepted)
+    proposals = _Proposals.of(graph, poses, accepted, sigmas)
     n = len(proposals.edge)
     if n < 2 * _FEWEST:
         return ()
@@ -127,7 +127,7 @@ def alternatives(
             break
         members = np.flatnonzero(like[first])
         one = _alternative(graph, accepted, proposals, members, int(leads[first]))
-        if len(one.edges) >= _FEWEST and chance(len(one.edges), first) <= BY_CHANCE and one.is_elsewhere(graph, poses):
+        if len(one.edges) >= _FEWEST and chance(len(one.edges), first) <= BY_CHANCE and one.is_elsewhere(poses, sigmas):
             found.append(replace(one, chance=chance(len(one.edges), first)))
         taken = np.isin(proposals.edge, proposals.edge[members])
         like[:, taken] = False
@@ -177,7 +177,7 @@ class _Proposals:
     sigma_trans: float
 
     @classmethod
-    def of(cls, graph: PoseGraph, poses: Poses, accepted: Mask) -> _Proposals:
+    def of(cls, graph: PoseGraph, poses: Poses, accepted: Mask, sigmas: tuple[float, float]) -> _Proposals:
         rows = np.flatnonzero(~accepted)
         edge = np.concatenate([rows, rows])
         moved = np.concatenate([graph.edge_i[rows], graph.edge_j[rows]])
@@ -186,10 +186,9 @@ class _Proposals:
         wxyz, target = se3.compose((poses.wxyz[held], poses.position[held]), held_from_moved)
         turn = quat.multiply(wxyz, quat.conjugate(poses.wxyz[moved]))
         origin = poses.position[moved]
-        sigma_rot, sigma_trans = _spread(graph, poses, accepted)
         return cls(
             edge, moved, held, turn, target - quat.rotate(turn, origin), origin, target, graph.has_translation[edge],
-            _POSES * sigma_rot, _POSES * sigma_trans,
+            _POSES * sigmas[0], _POSES * sigmas[1],
         )  # fmt: skip
 
     @property
@@ -222,18 +221,6 @@ class _Proposals:
         if not len(placed):
             return turn, np.zeros(3)
         return turn, np.mean(self.target[placed] - quat.rotate(turn, self.origin[placed]), axis=0)
-
-
-def _spread(graph: PoseGraph, poses: Poses, accepted: Mask) -> tuple[float, float]:
-    """σ of accepted edges: that of the graph, or of their median residual, if this is larger (tails are heavy)."""
-    left, (sigma_rot, sigma_trans) = residuals(graph, poses), graph.median_sigmas
-    placed = accepted & graph.has_translation
-    if accepted.any():
-        sigma_rot = max(sigma_rot, float(np.median(left.angle[accepted])) / _CHI3_MEDIAN)
-    if placed.any():
-        shift = float(np.median(np.linalg.norm(left.translation[placed], axis=1))) / _CHI3_MEDIAN
-        sigma_trans = float(np.fmax(sigma_trans, shift))
-    return sigma_rot, sigma_trans
 
 
 def _alternative(graph: PoseGraph, accepted: Mask, proposals: _Proposals, members: Index, lead: int) -> Alternative:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.graph import PoseGraph
+from tempose.poses import Poses
+from tempose.posterior import residuals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -16,11 +18,28 @@ Index = NDArray[np.int64]
 ACCEPTED = 0.5
 
 
-def elsewhere(graph: PoseGraph, angle: Array, distance: Array) -> NDArray[np.bool_]:
-    """Whether poses that differ by this angle (radians) and distance are different places: by ten σ and 5°, or by twenty σ_t."""
-    sigma_rot, sigma_trans = graph.median_sigmas
-    far = np.asarray(angle > max(10.0 * sigma_rot, math.radians(5.0)))
-    return far if math.isnan(sigma_trans) else far | (distance > 20.0 * sigma_trans)
+_CHI3_MEDIAN = 1.538  # median length of a standard normal vector
+
+
+def spread(graph: PoseGraph, poses: Poses, accepted: NDArray[np.bool_]) -> tuple[float, float]:
+    """σ of accepted edges, radians and length: the graph's, or that of their median residual, if larger (tails are heavy)."""
+    left, (sigma_rot, sigma_trans) = residuals(graph, poses), graph.median_sigmas
+    placed = accepted & graph.has_translation
+    if accepted.any():
+        sigma_rot = max(sigma_rot, float(np.median(left.angle[accepted])) / _CHI3_MEDIAN)
+    if placed.any():
+        shift = float(np.median(np.linalg.norm(left.translation[placed], axis=1))) / _CHI3_MEDIAN
+        sigma_trans = float(np.fmax(sigma_trans, shift))
+    return sigma_rot, sigma_trans
+
+
+def elsewhere(sigmas: tuple[float, float], angle: Array, distance: Array) -> NDArray[np.bool_]:
+    """Whether poses that differ by this angle (radians) and distance are different places: by ten σ and 5°, or by twenty σ_t.
+
+    ``sigmas`` are those of an edge, of rotation (radians) and of translation (NaN: positions do not count).
+    """
+    far = np.asarray(angle > max(10.0 * sigmas[0], math.radians(5.0)))
+    return far if math.isnan(sigmas[1]) else far | (distance > 20.0 * sigmas[1])
 
 
 @dataclass(frozen=True, eq=False)

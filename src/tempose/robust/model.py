@@ -18,7 +18,7 @@ from tempose.posterior import Posterior, Priors
 from tempose.robust.alternatives import Alternative, alternatives
 from tempose.robust.basin import find_basins
 from tempose.robust.estimate import RobustFit, fit
-from tempose.robust.identify import ACCEPTED, elsewhere
+from tempose.robust.identify import ACCEPTED, elsewhere, spread
 from tempose.robust.parameters import RobustOptions
 
 Array = NDArray[np.float64]
@@ -203,7 +203,8 @@ def _moved(chosen: RobustFit, other: RobustFit) -> NDArray[np.int64]:
     a, b = chosen.poses, other.poses
     moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
     distance = np.linalg.norm(a.position - moved.position, axis=1)
-    return np.flatnonzero(elsewhere(chosen.graph, quat.angle_between(a.wxyz, moved.wxyz), distance))
+    sigmas = spread(chosen.graph, a, chosen.inlier_probability > ACCEPTED)
+    return np.flatnonzero(elsewhere(sigmas, quat.angle_between(a.wxyz, moved.wxyz), distance))
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
