@@ -13,6 +13,7 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
 from tempose.metrics import pose_errors
+from tempose.optimum.starts import chordal_rotations, with_positions
 from tempose.poses import Poses
 from tempose.posterior import residuals
 from tempose.robust import model, votes
@@ -288,6 +289,19 @@ def test_competing_solutions_are_reported_and_trust_decides() -> None:
     assert model._trusting([right, wrong], own) == [right, wrong]
     own[np.setdiff1d(across, lying)[:6]] = 0.99
     assert model._trusting([right, wrong], own) == [right]
+
+
+def test_a_fit_that_takes_all_noise_for_wide_does_not_compete(made: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, wrong = spoil(made, 0.75, 1)
+    blurred = replace(graph, concentration=graph.concentration / 300.0, precision=graph.precision / 300.0)
+    start = with_positions(graph, chordal_rotations(graph))
+    narrow = fit(graph, made.truth)
+    wide = fit(blurred, start, RobustOptions(noise="given", inlier_probability=0.95))
+    assert wide.log_evidence < narrow.log_evidence
+    assert np.sum(wide.inlier_probability > 0.5) > np.sum(~wrong)  # it accepts more than all right edges
+    assert model._competitors(narrow, [narrow, wide]) == ()
+    monkeypatch.setattr(model, "_MUCH_WIDER", np.inf)
+    assert len(model._competitors(narrow, [narrow, wide])) == 1
 
 
 def test_hints_are_for_the_search_alone(made: Simulated) -> None:

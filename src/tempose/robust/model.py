@@ -27,6 +27,7 @@ MOST_STEPS = 5  # ids apart that odometry speaks for
 _MOST_FITS = 6  # basins that are fitted with all parameters
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
+_MUCH_WIDER = 3.0  # times σ of rotations: another idea of the noise, not another explanation
 _NEARLY_AS_GOOD = 0.05  # share of the accepted edges by which a competing solution may fall short
 
 
@@ -179,13 +180,18 @@ def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
 
 
 def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, ...]:
-    """Fits that keep nearly as many edges as the chosen one, but others; of those that are alike, the likeliest."""
+    """Fits that keep nearly as many edges as the chosen one, but others; of those that are alike, the likeliest.
+
+    A less probable one that keeps edges by taking all noise for several times larger is none.
+    """
     accepted = chosen.inlier_probability > ACCEPTED
     found: list[Competitor] = []
     seen = [accepted]
     for other in sorted(fits, key=lambda one: -one.log_evidence):
         here = other.inlier_probability > ACCEPTED
         if here.sum() < (1.0 - _NEARLY_AS_GOOD) * accepted.sum():
+            continue
+        if other.log_evidence < chosen.log_evidence and _spread(other)[0] > _MUCH_WIDER * _spread(chosen)[0]:
             continue
         if any(np.sum(here != before) <= 0.02 * accepted.sum() for before in seen):
             continue
@@ -198,13 +204,16 @@ def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, 
     return tuple(found)
 
 
+def _spread(found: RobustFit) -> tuple[float, float]:
+    return spread(found.graph, found.poses, found.inlier_probability > ACCEPTED)
+
+
 def _moved(chosen: RobustFit, other: RobustFit) -> NDArray[np.int64]:
     """Nodes that lie elsewhere after robust alignment."""
     a, b = chosen.poses, other.poses
     moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
     distance = np.linalg.norm(a.position - moved.position, axis=1)
-    sigmas = spread(chosen.graph, a, chosen.inlier_probability > ACCEPTED)
-    return np.flatnonzero(elsewhere(sigmas, quat.angle_between(a.wxyz, moved.wxyz), distance))
+    return np.flatnonzero(elsewhere(_spread(chosen), quat.angle_between(a.wxyz, moved.wxyz), distance))
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
