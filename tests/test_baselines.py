@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ from tempose.metrics import pose_errors
 from tempose.optimum.starts import chordal_rotations
 from tempose.poses import Poses
 from tempose.posterior import Posterior
-from tempose.simulation import Simulated, simulate
+from tempose.simulation import Simulated, corrupt, simulate
 
 Method = Callable[..., Estimate]
 
@@ -506,6 +507,20 @@ def test_the_table_has_every_method_and_why_one_is_missing(tmp_path: Path) -> No
     assert (tmp_path / "out" / "compare.png").stat().st_size > 1000
 
 
+def test_other_software_stands_beside_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GTSAM's graduated non-convexity comes as near to the truth as the robust solve; without GTSAM the row says so."""
+    made = simulate(20, completeness=0.6, seed=2)
+    graph = corrupt(made.graph, 0.2, seed=2, kind="uniform").graph
+    assert "gnc" not in {row.method for row in compare(graph, methods=["tree"]).rows}
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    (row,) = compare(graph, made.truth, ["gnc"]).rows
+    assert (row.status, row.message) == ("left out", "needs GTSAM: pip install gtsam")
+    monkeypatch.undo()
+    pytest.importorskip("gtsam")
+    gnc, robust = compare(graph, made.truth, ["gnc", "robust"]).rows
+    assert gnc.mean_rotation_deg == pytest.approx(robust.mean_rotation_deg, rel=0.15)
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "g.g2o"
     assert main(["simulate", "--nodes", "10", "--seed", "1", "-o", str(path), "--quiet"]) == 0
@@ -522,7 +537,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out = capsys.readouterr().out
     assert "MRE" in out and "chordal" in out and "table.json" in out
     assert main(["compare", "--list"]) == 0
-    assert "eig-se3" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "eig-se3" in listed and "gnc" in listed
     assert main(["compare", str(path), "--methods", "magic"]) == 2
     assert "unknown method 'magic'" in capsys.readouterr().err
     assert main(["compare"]) == 2

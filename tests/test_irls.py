@@ -11,8 +11,8 @@ from conftest import random_graph
 from tempose.baselines import NotApplicable
 from tempose.baselines._kernels import divergence, rotation_errors, shrink
 from tempose.baselines.irls import robust_rotations
+from tempose.baselines.peers import colmap_rotation_averaging
 from tempose.errors import OptionError
-from tempose.experiments.peers import colmap_rotation_averaging
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.metrics import pose_errors

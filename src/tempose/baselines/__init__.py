@@ -2,6 +2,6 @@
 
 from tempose.baselines.base import Estimate, NotApplicable
 from tempose.baselines.comparison import Comparison, Row, compare, evaluate
-from tempose.baselines.registry import METHODS
+from tempose.baselines.registry import METHODS, PEERS
 
-__all__ = ["METHODS", "Comparison", "Estimate", "NotApplicable", "Row", "compare", "evaluate"]
+__all__ = ["METHODS", "PEERS", "Comparison", "Estimate", "NotApplicable", "Row", "compare", "evaluate"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tempose.baselines.base import NotApplicable
-from tempose.baselines.registry import METHODS
+from tempose.baselines.registry import METHODS, PEERS
 from tempose.errors import OptionError, TemposeError
 from tempose.geometry import ALIGNMENTS
 from tempose.graph import PoseGraph
@@ -43,6 +44,7 @@ class Row:
     message: str = ""
 
 
+KNOWN = {**METHODS, **PEERS}
 COLUMNS = {
     "method": "method",
     "mean_rotation_deg": "MRE °",
@@ -75,7 +77,7 @@ class Comparison:
             "n_edges": self.n_edges,
             "alignment": self.alignment,
             "alignment_in_words": None if self.alignment is None else ALIGNMENTS[self.alignment],
-            "methods": {name: METHODS[name][1] for name in (row.method for row in self.rows)},
+            "methods": {row.method: KNOWN[row.method][1] for row in self.rows},
             "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
         }
 
@@ -166,7 +168,7 @@ def compare(
     truth
         True poses of (some of) the nodes; without them there are no errors in the table.
     methods
-        Names from :data:`tempose.baselines.METHODS`; all by default.
+        Names from :data:`tempose.baselines.METHODS`, all by default, or from :data:`tempose.baselines.PEERS`.
     alignment
         How estimates are moved on the truth, one of :data:`tempose.geometry.ALIGNMENTS`.
     on_method
@@ -179,10 +181,10 @@ def compare(
     """
     names = list(METHODS) if methods is None else list(methods)
     for name in names:
-        if name not in METHODS:
-            raise OptionError(f"unknown method {name!r}: choose from {', '.join(METHODS)}")
+        if name not in KNOWN:
+            raise OptionError(f"unknown method {name!r}: choose from {', '.join(KNOWN)}")
     if not names:
-        raise OptionError(f"no method to compare: choose from {', '.join(METHODS)}")
+        raise OptionError(f"no method to compare: choose from {', '.join(KNOWN)}")
     posterior = Posterior(graph)
     rows: list[Row] = []
     found: dict[str, Poses] = {}
@@ -191,7 +193,8 @@ def compare(
     for k, name in enumerate(names):
         if on_method is not None:
             on_method(name, k, len(names))
-        METHODS[name][0](warm_up)
+        with contextlib.suppress(NotApplicable):  # said again, with its reason, by the measurement
+            KNOWN[name][0](warm_up)
         row, poses = _evaluate(name, graph, truth, alignment, posterior)
         rows.append(row)
         if poses is not None:
@@ -210,7 +213,7 @@ def _evaluate(
     method: str, graph: PoseGraph, truth: Poses | None, alignment: str, posterior: Posterior, **options: Any
 ) -> tuple[Row, Poses | None]:
     try:
-        estimate = METHODS[method][0](graph, **options)
+        estimate = KNOWN[method][0](graph, **options)
     except NotApplicable as why:
         return Row(method, "left out", message=str(why)), None
     errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)

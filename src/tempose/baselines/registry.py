@@ -12,6 +12,7 @@ from tempose.baselines.godec import r_godec
 from tempose.baselines.govindu import govindu
 from tempose.baselines.irls import irls, irls_half
 from tempose.baselines.ozyesil import ozyesil
+from tempose.baselines.peers import gtsam_gnc
 from tempose.baselines.pgd import pgd
 from tempose.baselines.solved import default, robust, tg_mcmc
 from tempose.baselines.torsello import torsello
@@ -35,3 +36,8 @@ METHODS: dict[str, tuple[Callable[..., Estimate], str]] = {
     "robust": (robust, "wrong edges found and noise estimated: minimum of the robust U"),
 }
 """Function and one-line description of each method."""
+
+PEERS: dict[str, tuple[Callable[..., Estimate], str]] = {
+    "gnc": (gtsam_gnc, "GTSAM's graduated non-convexity, told the stated noise; runs if asked for, and needs gtsam"),
+}
+"""Other people's software, beside the methods if asked for by name."""

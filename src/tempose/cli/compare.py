@@ -9,13 +9,14 @@ from tempose.cli import console
 
 def run(arguments: argparse.Namespace) -> int:
     """Run synchronisation methods on a graph and print one table."""
-    from tempose.baselines import METHODS, compare
+    from tempose.baselines import METHODS, PEERS, compare
     from tempose.io import read_poses
     from tempose.solver import Progress
 
     if arguments.list:
-        console.table(arguments, [(name, description) for name, (_, description) in METHODS.items()])
-        console.emit(arguments, {name: description for name, (_, description) in METHODS.items()})
+        known = {name: description for name, (_, description) in {**METHODS, **PEERS}.items()}
+        console.table(arguments, list(known.items()))
+        console.emit(arguments, known)
         return 0
     if arguments.graph is None:
         from tempose.errors import OptionError

@@ -9,9 +9,9 @@ import numpy as np
 
 from tempose.baselines import METHODS
 from tempose.baselines.base import Estimate, NotApplicable
+from tempose.baselines.peers import colmap_rotation_averaging, gtsam_gnc
 from tempose.experiments import figures
 from tempose.experiments.base import Cell, Row, RunOptions
-from tempose.experiments.peers import colmap_rotation_averaging, gtsam_gnc
 from tempose.graph import PoseGraph
 from tempose.metrics import pose_errors
 from tempose.poses import Poses

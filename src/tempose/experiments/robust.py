@@ -11,9 +11,9 @@ import numpy as np
 from tempose import streams
 from tempose.baselines import METHODS, NotApplicable
 from tempose.baselines.base import Estimate
+from tempose.baselines.peers import gtsam_gnc
 from tempose.experiments import figures
 from tempose.experiments.base import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
-from tempose.experiments.peers import gtsam_gnc
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.graph import PoseGraph
