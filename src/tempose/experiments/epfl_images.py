@@ -164,6 +164,10 @@ def draw(result: Result, home: Path) -> list[Path]:
         ax.plot(range(len(shown)), theirs, "kx--", linewidth=1.0, label="the paper's TG-MCMC, true scales")
         ax.set_xticks(range(len(shown)), shown, rotation=30, ha="right", fontsize=8)
         figures.label(ax, "", unit, log_y=True)
+    axes[0].set_yticks(
+        [0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"]
+    )  # it has one power of ten only
+    axes[0].minorticks_off()
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
