@@ -6,7 +6,8 @@ All are splitting Hamiltonian Monte Carlo in the chart at the optimum (exact tur
 the same acceptance, and differ in what is sampled and in which Gaussian is turned:
 
 * ``anchored``: rotations and positions, the exact Hessian; nothing is integrated out.
-* ``laplacian``: rotations only, positions integrated out; the 2κ-weighted graph Laplacian.
+* ``one node``: rotations only, positions integrated out; the exact Hessian, one node held.
+* ``laplacian``: rotations only, a mean of them standing still; the 2κ-weighted graph Laplacian.
 * ``gauss-newton``: the same with the Gauss–Newton matrix of rotations and positions.
 * ``hessian``: the same with the exact Hessian: the sampler ``collapsed``.
 
@@ -26,7 +27,7 @@ import tempose
 from tempose.geometry import quaternion as quat
 from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
 from tempose.inference.collapsed import CollapsedTarget as Hessian
-from tempose.kernels.chart import place, pull_back
+from tempose.kernels.chart import Frame, place, pull_back
 from tempose.kernels.memory import rows
 from tempose.optimum.covariance import Laplace
 from tempose.optimum.curvature import Curvature
@@ -72,6 +73,14 @@ def with_metric(laplace: Laplace, diagonal, off) -> Hessian:
     return Hessian(Laplace(curvature, laplace.poses, laplace.beta, factor), metric=(diagonal, off))
 
 
+def one_node(laplace: Laplace) -> Hessian:
+    """The collapsed target with the gauge held at the first node of each component."""
+    target, graph = Hessian(laplace), laplace.curvature.posterior.graph
+    weights = np.isin(np.arange(graph.n_nodes), graph.anchors).astype(float)
+    target.model = target.model._replace(frame=Frame(graph.component, weights, graph.n_components))
+    return target
+
+
 def laplacian(laplace: Laplace):
     """Blocks of the 2κ-Laplacian (κ = λ/4) on rotations; on the dummy positions the τ-Laplacian, uncoupled."""
     curvature = laplace.curvature
@@ -99,7 +108,9 @@ def measure(name: str, target: Hessian, draws: int) -> str:
         draw = chain.advance(rng)
         if k >= tuned.sampler.warmup:
             cost.append((draw.acceptance, draw.gradients))
-            omega.append(quat.log(quat.multiply(draw.wxyz, quat.conjugate(target.center.wxyz))).reshape(-1))
+            back = quat.multiply(target.center.wxyz[0], quat.conjugate(draw.wxyz[0]))  # as the first node sees it
+            seen = quat.multiply(quat.multiply(back, draw.wxyz), quat.conjugate(target.center.wxyz))
+            omega.append(quat.log(seen).reshape(-1))
     x = np.array(omega)
     ess = effective(x[:, np.ptp(x, axis=0) > 1e-12])
     acceptance, gradients = np.mean(cost, axis=0)
@@ -120,6 +131,7 @@ def main() -> None:
     laplace = Laplace(curvature, best.poses)
     designs = {
         "hessian": lambda: Hessian(laplace),
+        "one node": lambda: one_node(laplace),
         "gauss-newton": lambda: with_metric(
             laplace, *curvature.blocks(best.poses.wxyz, best.poses.position, exact=False)
         ),

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tempose.kernels import potential
-from tempose.kernels.chart import couple, place, pull_back, push_back
+from tempose.kernels.chart import Frame, center, center_back, couple, place, pull_back, push_back
 from tempose.kernels.potential import EdgeBlocks, PriorTable
 from tempose.sparse._dense import PADDING, SCRATCH
 from tempose.sparse._panels import LANES, backward, backward_lanes, forward, forward_lanes
@@ -34,6 +34,7 @@ class Model(NamedTuple):
     wxyz: Array  # the centre
     position: Array
     free: Array  # (n, 6) 0 where held, else 1
+    frame: Frame
 
 
 gradient = potential.gradient
@@ -41,7 +42,7 @@ gradient = potential.gradient
 
 @njit(cache=True, nogil=True)
 def spread(panels, y, scale, free, omega):  # type: ignore[no-untyped-def]
-    """Rotation vectors ω (n, 3) of the whitened coordinates y (6n,)."""
+    """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (6n,)."""
     x = y.copy()
     backward(panels.tree, panels.forward, x, np.empty(6 * panels.tree.tallest))
     for j in range(omega.shape[0]):
@@ -88,22 +89,25 @@ def evaluate(model, beta, y, work, g, state, out):  # type: ignore[no-untyped-de
     ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
     """
     n = state.shape[0]
-    omega, coupled, shift, pulled = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
+    x, coupled, shift, pulled = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
+    omega = np.empty((n, 3))
     scale = 1.0 / math.sqrt(beta)
-    spread(model.hessian, y, scale, model.free, omega)
+    spread(model.hessian, y, scale, model.free, x)
+    center(model.frame, x, omega)
     largest = place(omega, model.wxyz, state)
     state[:, 4:7] = model.position
     gradient(model.blocks, model.prior, state, work, g)
-    couple(model.start, model.source, model.diagonal, model.off, omega, coupled)
+    couple(model.start, model.source, model.diagonal, model.off, x, coupled)
     # one solve for the conditional means of the positions: of U, and of its quadratic approximation
     conditional_means(model.positions, g, coupled, model.free, state, shift)
     energy = gradient(model.blocks, model.prior, state, work, g)
-    push_back(model.start, model.source, model.diagonal, model.off, omega, shift, coupled)  # S ω
+    push_back(model.start, model.source, model.diagonal, model.off, x, shift, coupled)  # S x
     volume = pull_back(omega, g, beta, pulled)
+    volume += center_back(model.frame, omega, pulled)
     quadratic = 0.0
     for k in range(n):
         for a in range(3):
-            quadratic += omega[k, a] * coupled[k, a]
+            quadratic += x[k, a] * coupled[k, a]
             pulled[k, a] -= beta * coupled[k, a]
     gather(model.hessian, pulled, scale, model.free, out)
     remainder = beta * (energy - 0.5 * quadratic) - volume

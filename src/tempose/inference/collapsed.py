@@ -8,6 +8,11 @@ positions, and positions given rotations are :math:`N(p^*(R), (\beta C)^{-1})`, 
 **Chart.** :math:`R_i = \mathrm{Exp}(\omega_i) \hat R_i` around the optimum, :math:`|\omega_i| < \pi`. The target density is
 :math:`e^{-\beta U_c} \prod_i 2(1 - \cos|\omega_i|)/|\omega_i|^2`, and zero outside.
 
+**Frame.** In this chart a turn Ω of everything turns deformations by ½Ω only, so that the posterior is bent where Ω is large. With
+one node held Ω is how that node moves against the rest. So instead a mean of all rotations stands still; the volume factor that
+this brings is in :mod:`tempose.kernels.chart`. The mean is of nodes that π/2, where it would no longer be unique, is eight
+standard deviations away for; if there are none, one node is held.
+
 **Metric.** With the exact Hessian H of U at the optimum and S the Schur complement of its positions, carry dummy
 positions d with :math:`x = (\omega, d) \sim` the density :math:`e^{-\frac12 \beta x^T H x - W(\omega)}`,
 
@@ -26,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +43,18 @@ from tempose.optimum.covariance import Laplace
 from tempose.posterior import Posterior
 from tempose.sparse import Factor, analyze
 
+if TYPE_CHECKING:
+    from tempose.kernels.chart import Frame
+
 Array = NDArray[np.float64]
 
 KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
-PILOT = 24  # trajectories to judge a number of kicks by
+GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
 LEAST_ACCEPTANCE = 0.7
 CAREFUL, CAREFULLY = 16, 4  # every so many trajectories, at random, one with so many times the kicks
+FARTHEST = math.pi / 16  # radians, standard deviation: so that π/2 is out of reach
 NOT_NARROW = 0.2  # radians along an edge: where a few kicks may not lead out of the tails
 WARMUP = 25
 
@@ -93,7 +103,7 @@ class CollapsedTarget:
         self.model = Model(
             panels(laplace.factor), panels(positions, lanes=True),
             self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
-            self.center.wxyz, self.center.position, np.where(self.held, 0.0, 1.0),
+            self.center.wxyz, self.center.position, np.where(self.held, 0.0, 1.0), frame_of(laplace),
         )  # fmt: skip
 
     def at(self, y: Array) -> Point:
@@ -270,7 +280,8 @@ def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = 
 def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
     """The sampler with the number of kicks that a pilot chain found best, and how well it was accepted there.
 
-    With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective; that per kick decides.
+    With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective. That per kick decides, times a once
+    more, because acceptance varies from place to place: where it is low a chain sticks, and its worst coordinates with it.
     """
     rng = streams.generator(seed, "tune")
     chain = target.chain({"y": _inside(target, rng)}, 1, 1)
@@ -279,14 +290,16 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
         return float(np.mean([chain.sweep(rng, kicks) for _ in range(trajectories)]))
 
     for kicks in KICKS[3:]:  # until it moves, then to equilibrium
-        if (moved := judge(kicks, 8)) > 0.5:
+        if (moved := judge(kicks, GLANCE)) > 0.5:
             break
     if moved > 0.1:
-        judge(kicks, PILOT)
+        judge(kicks, PILOT // 2)
     best, acceptance, merit = KICKS[-1], 0.0, -1.0
     for kicks in KICKS if moved > 0.1 else ():
+        if judge(kicks, GLANCE) < 0.5 * LEAST_ACCEPTANCE:
+            continue
         rate = judge(kicks, PILOT)
-        worth = rate / (2.0 - rate) / kicks
+        worth = rate**2 / (2.0 - rate) / kicks
         if rate >= LEAST_ACCEPTANCE and worth > merit:
             best, acceptance, merit = kicks, rate, worth
         if rate > 0.9 or (merit > 0.0 and 1.0 / kicks < merit):
@@ -298,6 +311,14 @@ def widest_edge(laplace: Laplace) -> float:
     """Largest standard deviation per axis of the rotation along an edge, radians."""
     variance = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3]) / 3.0
     return math.sqrt(float(variance.max(initial=0.0)))
+
+
+def frame_of(laplace: Laplace) -> Frame:
+    """What stands still in the chart at an optimum."""
+    from tempose.kernels.chart import Frame
+
+    graph = laplace.curvature.posterior.graph
+    return Frame(graph.component, laplace.rotation_frame(FARTHEST), graph.n_components)
 
 
 class PositionPrecision:

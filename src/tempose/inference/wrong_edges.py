@@ -31,6 +31,7 @@ from tempose.inference.collapsed import (
     Point,
     PositionPrecision,
     follow_by_parts,
+    frame_of,
     widest_edge,
 )
 from tempose.kernels.potential import EdgeBlocks
@@ -64,6 +65,7 @@ class RobustTarget(CollapsedTarget):
         self.precision = PositionPrecision(self.posterior, self.held)
         self.expected = self.given(self.likelihood.weight(self.posterior.energies(self.center)))
         self.careful = widest_edge(self.laplace) > NOT_NARROW
+        self.frame = frame_of(self.laplace)
         self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
 
     def given(self, weights: Array) -> Given:
@@ -77,21 +79,24 @@ class RobustTarget(CollapsedTarget):
 
         given = given or self.expected
         n, held, table = len(self.held), self.held, self.posterior.edge_table
-        omega = np.where(held, 0.0, self.laplace.factor.solve_Lt(y).reshape(n, 6))[:, :3].copy()
+        x = np.where(held, 0.0, self.laplace.factor.solve_Lt(y).reshape(n, 6))[:, :3].copy()
+        omega = np.empty((n, 3))
+        chart.center(self.frame, x, omega)
         state, g, work = rows(n), rows(n), self.posterior.workspace()
         largest = chart.place(omega, self.center.wxyz, state)
         state[:, 4:7] = self.center.position
         self.posterior.gradient_into(state, work, g, given.blocks)
         state[:, 4:7] -= given.positions.solve(np.where(held[:, 3:], 0.0, g[:, 3:6]))
         potential = self.posterior.gradient_into(state, work, g, given.blocks)
-        # the quadratic part S ω, S the Schur complement of the metric's positions
+        # the quadratic part S x, S the Schur complement of the metric's positions
         coupled = np.empty((n, 3))
-        chart.couple(table.start, table.source, self.diagonal, self.off, omega, coupled)
+        chart.couple(table.start, table.source, self.diagonal, self.off, x, coupled)
         shift = -self.expected.positions.solve(np.where(held[:, 3:], 0.0, coupled))
-        chart.push_back(table.start, table.source, self.diagonal, self.off, omega, shift, coupled)
+        chart.push_back(table.start, table.source, self.diagonal, self.off, x, shift, coupled)
         pulled = np.empty((n, 3))
         volume = chart.pull_back(omega, g, 1.0, pulled)
-        remainder = potential - 0.5 * float(np.vdot(omega, coupled)) - volume
+        volume += chart.center_back(self.frame, omega, pulled)
+        remainder = potential - 0.5 * float(np.vdot(x, coupled)) - volume
         full = np.zeros((n, 6))
         full[:, :3] = np.where(held[:, :3], 0.0, pulled - coupled)
         if not (largest < math.pi**2 and math.isfinite(remainder)):

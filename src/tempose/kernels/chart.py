@@ -3,17 +3,117 @@
 With θ = |ω|, the left Jacobian of the chart, ``Exp(ω + dω) = Exp(J dω) Exp(ω)``, and its determinant are
 
     J = I + (1 − cos θ)/θ² [ω]× + (θ − sin θ)/θ³ [ω]×²,   det J = 2(1 − cos θ)/θ² = (sin(θ/2) / (θ/2))².
+
+**Frame.** A component that can be turned freely is turned such that a mean of its rotation vectors stands still,
+``ω_i = x_i − Σ w_j x_j``, where x holds one node. Rotations up to a common one are an integral over ``Σ w_i ω_i = 0`` with the
+density ``Π det J(ω_i) · det M``, M how the mean moves when all are turned:
+
+    M = Σ w_i J(ω_i)⁻¹ = I + Σ w_i e(θ_i) (ω_i ω_iᵀ − θ_i² I),   e = 1/θ² − (1 + cos θ)/(2 θ sin θ).
+
+There is one such turn only, if every node of the mean has ``θ < π/2``: on the line between two, all distances to nodes of the
+mean would be below π, where their squares are strictly convex. Beyond, the density is zero.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
+import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from tempose.kernels.potential import _multiply
 
 _SMALL = 0.01  # θ² below which series are more accurate than the formulas
+
+
+class Frame(NamedTuple):
+    """What stands still: a weighted mean of rotation vectors per component, or nothing where the weights are zero."""
+
+    component: NDArray[np.int64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) sums to one, or zero, in each component
+    components: int  # how many
+
+
+@njit(cache=True, nogil=True)
+def center(frame, x, out):  # type: ignore[no-untyped-def]
+    """``ω_i = x_i − Σ w_j x_j``, (n, 3)."""
+    mean = np.zeros((frame.components, 3))
+    for k in range(x.shape[0]):
+        if frame.weight[k] > 0.0:
+            for a in range(3):
+                mean[frame.component[k], a] += frame.weight[k] * x[k, a]
+    for k in range(x.shape[0]):
+        for a in range(3):
+            out[k, a] = x[k, a] - mean[frame.component[k], a]
+
+
+@njit(cache=True, nogil=True)
+def center_back(frame, omega, g):  # type: ignore[no-untyped-def]
+    """From the gradient by ω (n, 3) to that by x, of a potential minus ``log det M``, in place; return the latter."""
+    total, shared = 0.0, np.zeros((frame.components, 3))
+    M = np.zeros((frame.components, 3, 3))
+    for k in range(omega.shape[0]):
+        w, c = frame.weight[k], frame.component[k]
+        if w > 0.0:
+            square = omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2
+            if square >= 0.25 * math.pi**2:
+                return -math.inf
+            e, _ = _inverse_jacobian(square)
+            for a in range(3):
+                M[c, a, a] += w * (1.0 - e * square)
+                for b in range(3):
+                    M[c, a, b] += w * e * omega[k, a] * omega[k, b]
+    for c in range(frame.components):
+        if M[c, 0, 0] > 0.0:
+            total += math.log(_invert(M[c]))
+    for k in range(omega.shape[0]):
+        w, c = frame.weight[k], frame.component[k]
+        if w > 0.0:
+            e, slope = _inverse_jacobian(omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2)
+            trace = M[c, 0, 0] + M[c, 1, 1] + M[c, 2, 2]
+            bent = M[c] @ omega[k]
+            square = quadratic = 0.0
+            for a in range(3):
+                square += omega[k, a] * omega[k, a]
+                quadratic += omega[k, a] * bent[a]
+            for a in range(3):
+                radial = slope * (quadratic - square * trace) - 2.0 * e * trace
+                g[k, a] -= w * (2.0 * e * bent[a] + radial * omega[k, a])
+        for a in range(3):
+            shared[c, a] += g[k, a]
+    for k in range(omega.shape[0]):
+        for a in range(3):
+            g[k, a] -= frame.weight[k] * shared[frame.component[k], a]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _inverse_jacobian(square):  # type: ignore[no-untyped-def]
+    """e(θ) of ``J⁻¹ = I − ½[ω]× + e [ω]×²``, and its derivative by θ divided by θ, given θ²."""
+    if square < 0.05:
+        e = 1.0 / 12.0 + square * (
+            1.0 / 720.0 + square * (1.0 / 30240.0 + square * (1.0 / 1209600.0 + square / 47900160.0))
+        )
+        slope = 1.0 / 360.0 + square * (1.0 / 7560.0 + square * (1.0 / 201600.0 + square / 5987520.0))
+        return e, slope
+    theta = math.sqrt(square)
+    sine, cosine = math.sin(theta), math.cos(theta)
+    e = 1.0 / square - (1.0 + cosine) / (2.0 * theta * sine)
+    return e, (-2.0 / square + (1.0 + cosine) * (theta + sine) / (2.0 * theta * sine * sine)) / square
+
+
+@njit(cache=True, nogil=True)
+def _invert(A):  # type: ignore[no-untyped-def]
+    """Replace a symmetric 3 × 3 matrix by its inverse; return its determinant."""
+    a, b, c, d, e, f = A[0, 0], A[0, 1], A[0, 2], A[1, 1], A[1, 2], A[2, 2]
+    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
+    determinant = a * p + b * q + c * r
+    A[0, 0], A[0, 1], A[0, 2] = p / determinant, q / determinant, r / determinant
+    A[1, 0], A[1, 1], A[1, 2] = A[0, 1], (a * f - c * c) / determinant, (b * c - a * e) / determinant
+    A[2, 0], A[2, 1], A[2, 2] = A[0, 2], A[1, 2], (a * d - b * b) / determinant
+    return determinant
 
 
 @njit(cache=True, nogil=True)

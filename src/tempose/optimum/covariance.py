@@ -9,6 +9,8 @@ effect of a motion on node i, ``x_i → x_i − G_i θ``, hence
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,10 +36,15 @@ class Laplace:
         self.beta = beta
         self.factor = factor or curvature.factor(poses.wxyz, poses.position)
 
+    @cached_property
+    def _selected(self) -> tuple[Array, Array]:
+        """Blocks of H⁻¹: of the nodes (n, 6, 6) and of the edges (m, 6, 6), in the order of the posterior's table."""
+        return self.factor.selected_inverse()
+
     def marginals(self, gauge: Gauge) -> Array:
         """Covariances (n, 6, 6) of all nodes in a gauge."""
         held = self.curvature.held
-        sigma = self.factor.selected_inverse()[0] / self.beta
+        sigma = self._selected[0] / self.beta
         sigma = np.where(held[:, :, None] | held[:, None, :], 0.0, sigma)
         graph = self.curvature.posterior.graph
         if self._is_held_gauge(gauge):
@@ -57,11 +64,53 @@ class Laplace:
             out[here] = self._taken_back(sigma, A.reshape(n, 6, 6), held)[here]
         return gauge.clear_held(out)
 
+    def rotation_frame(self, farthest: float) -> Array:
+        r"""Weights (n,) of a mean rotation that stands still better than any node, for each component that can be turned.
+
+        All nodes whose rotation relative to the most central node a varies by a standard deviation below ``farthest``
+        (radians, in any direction) weigh the same, a itself included, and the others nothing. Central is where
+        :math:`\sum_i \mathrm{tr}\,\mathrm{Cov}(\omega_i - \omega_a)`, that is
+        :math:`n\,\mathrm{tr}\,\Sigma_{aa} - 2\,\mathrm{tr}\sum_i \Sigma_{ia}` and a constant, is least.
+        Where priors hold rotations all weights are zero.
+        """
+        graph = self.curvature.posterior.graph
+        own = self._rotation_covariances()
+        size = np.bincount(graph.component)[graph.component]
+        trace = np.einsum("naa->n", own)
+        spread = size * trace - 2.0 * np.einsum("naa->n", self._rotation_columns(np.ones(graph.n_nodes)))
+        weights, at_center = np.zeros(graph.n_nodes), np.zeros(graph.n_nodes)
+        parts = [np.flatnonzero(graph.component == graph.component[row]) for row in self.curvature.rotation_anchor]
+        centers = []
+        for members in parts:
+            excess = spread[members] - spread[members].min()
+            centers.append(members[np.argmax(excess <= 1e-6 * excess.max())])  # the first: rounding decides no tie
+        at_center[centers] = 1.0
+        cross = self._rotation_columns(at_center)
+        for members, center in zip(parts, centers, strict=True):
+            between = cross[members] + np.swapaxes(cross[members], 1, 2)
+            widest = np.linalg.eigvalsh(own[members] + own[center] - between)[:, -1]
+            near = members[(widest < farthest**2) | (members == center)]
+            weights[near] = 1.0 / len(near)
+        return weights
+
+    def _rotation_covariances(self) -> Array:
+        """Covariances (n, 3, 3) of rotations, in the gauge held by the curvature."""
+        held = self.curvature.held[:, :3]
+        return np.where(held[:, :, None] | held[:, None, :], 0.0, self._selected[0][:, :3, :3]) / self.beta
+
+    def _rotation_columns(self, weights: Array) -> Array:
+        """``Cov(ω_i, Σ_j w_j ω_j)`` (n, 3, 3), in the gauge held by the curvature."""
+        held, n = self.curvature.held.reshape(-1, 1), len(weights)
+        right = np.zeros((n, 6, 3))
+        right[:, :3] = weights[:, None, None] * np.eye(3)
+        found = self.factor.solve(np.where(held, 0.0, right.reshape(6 * n, 3)))
+        return np.asarray(np.where(held, 0.0, found).reshape(n, 6, 3)[:, :3]) / self.beta
+
     def edge_covariances(self) -> Array:
         """Covariances (m, 6, 6) of ``j_from_i`` of every edge, in j's frame, rotation first: all from one selected inverse."""
         graph = self.curvature.posterior.graph
         held = self.curvature.held
-        diagonal, off = self.factor.selected_inverse()
+        diagonal, off = self._selected
         diagonal = np.where(held[:, :, None] | held[:, None, :], 0.0, diagonal)
         i, j = graph.edge_i, graph.edge_j
         cross = np.empty((graph.n_edges, 6, 6))
