@@ -37,7 +37,7 @@ Mask = NDArray[np.bool_]
 BY_CHANCE = 1e-4  # a more probable agreement is none
 _LIMIT = {True: 8.41, False: 5.67}  # half the 0.99 quantile of χ² with 6 numbers, and with 3
 _POSES = math.sqrt(2.0)  # factor of σ: the poses are as uncertain as the edge, at most
-_MOST_LEADS = 1000
+_MOST_LEADS = 400  # a part that a hundredth of the distrusted edges would move has four of them
 _MOST_TRIED = 6
 _FEWEST = 3  # edges
 
@@ -95,9 +95,7 @@ class Alternative:
         )
 
 
-def alternatives(
-    graph: PoseGraph, poses: Poses, inlier_probability: Array, most: int = 3
-) -> tuple[Alternative, ...]:  # fmt: skip
+def alternatives(graph: PoseGraph, poses: Poses, inlier_probability: Array, most: int = 3) -> tuple[Alternative, ...]:
     """Other places of parts of the graph on which more distrusted edges agree than chance explains; the most edges first.
 
     Parameters
@@ -151,8 +149,7 @@ def _agreement(proposals: _Proposals, leads: Index) -> tuple[NDArray[np.bool_], 
         like[k] = (energy < limit) & (energy <= other)  # of the two proposals of one edge, the better one
         rotations[k] = np.mean((turned >= limit) & (turned < 9.0 * limit)) / 2.0
         places[k] = np.mean((apart >= limit) & (apart < 9.0 * limit)) / 3.0
-    if not proposals.placed.any():
-        places[:] = 1.0
+    places[~proposals.placed[leads]] = 1.0
     rotation = max(proposals.chance, float(rotations.mean()))
     return like, n * rotation * np.maximum(places, places.mean())
 
@@ -161,15 +158,14 @@ def _agreement(proposals: _Proposals, leads: Index) -> tuple[NDArray[np.bool_], 
 class _Proposals:
     """Motions that distrusted edges ask for: each for its moved node, the other held, and then the other way round.
 
-    ``turn``, ``shift`` is the motion of the world, ``origin`` where the moved node is and ``target`` where it should be;
-    ``placed`` says whether the edge knows that. ``sigma_rot``, ``sigma_trans`` are what proposals of edges that agree differ by.
+    ``turn`` is the rotation of the world, ``origin`` where the moved node is and ``target`` where it should be; ``placed`` says
+    whether the edge knows that. ``sigma_rot``, ``sigma_trans`` are what proposals of edges that agree differ by.
     """
 
     edge: Index
     moved: Index
     held: Index
     turn: Array
-    shift: Array
     origin: Array
     target: Array
     placed: Mask
@@ -185,9 +181,8 @@ class _Proposals:
         held_from_moved = graph.measured(moved, held, edge)
         wxyz, target = se3.compose((poses.wxyz[held], poses.position[held]), held_from_moved)
         turn = quat.multiply(wxyz, quat.conjugate(poses.wxyz[moved]))
-        origin = poses.position[moved]
         return cls(
-            edge, moved, held, turn, target - quat.rotate(turn, origin), origin, target, graph.has_translation[edge],
+            edge, moved, held, turn, poses.position[moved], target, graph.has_translation[edge],
             _POSES * sigmas[0], _POSES * sigmas[1],
         )  # fmt: skip
 
@@ -231,8 +226,9 @@ def _alternative(graph: PoseGraph, accepted: Mask, proposals: _Proposals, member
     satisfied = members[inside[proposals.moved[members]] & ~inside[proposals.held[members]]]
     i, j = graph.edge_i[accepted], graph.edge_j[accepted]
     motion = proposals.mean(satisfied if len(satisfied) else members, lead)
-    if 2 * inside.sum() > n:  # the smaller side moves, the other way
-        inside, motion = ~inside, se3.inverse(motion)
+    outside = ~inside & (graph.component == graph.component[proposals.moved[lead]])
+    if inside.sum() > outside.sum():  # the smaller side moves, the other way
+        inside, motion = outside, se3.inverse(motion)
     edges = np.sort(proposals.edge[satisfied])
     return Alternative(graph.node_ids, np.flatnonzero(inside), motion, edges, int(np.sum(inside[i] != inside[j])), 1.0)
 
