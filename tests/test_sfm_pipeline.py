@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sqlite3
 import threading
 from contextlib import closing
@@ -13,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tempose.io
 from sfm_scene import make
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.experiments import sfm_coverage
-from tempose.io.tum import write_poses
 from tempose.metrics import pose_errors
 from tempose.poses import Poses
 from tempose.sfm import features
@@ -182,12 +183,28 @@ def test_bad_input_is_told_in_one_line(
 def test_a_truth_of_other_views_is_told_before_the_work(
     synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    write_poses(tmp_path / "other.tum", Poses.identity(("1", "2", "3")))
+    tempose.io.write_poses(tmp_path / "other.tum", Poses.identity(("1", "2", "3")))
     out = tmp_path / "out"
     assert main(["sfm", str(synthetic[0]), "-o", str(out), "--truth", str(tmp_path / "other.tum")]) == 1
     said = capsys.readouterr().err.strip()
     assert "has poses for 0 of the 6 views" in said and len(said.splitlines()) == 1
     assert not (out / "scene.npz").exists()
+
+
+def test_errors_to_the_truth_are_told(
+    synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path, truth = synthetic
+    tempose.io.write_poses(tmp_path / "true.csv", truth.select(truth.ids[:5]))  # one view has no truth
+    command = ["sfm", str(path), "-o", str(tmp_path / "out"), "--draws", "5", "--rounds", "0"]
+    assert main([*command, "--truth", str(tmp_path / "true.csv")]) == 0
+    said = capsys.readouterr().out
+    assert "error to the truth: 0." in said
+    covered = re.search(r"inside the 95% regions: (\d) orientations and (\d) positions of 5", said)
+    assert covered is not None and min(map(int, covered.groups())) >= 3
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "error to the truth" in page and "<h1>out</h1>" in page
+    assert main([*command, "--seed", "1", "--quiet"]) == 0  # what an earlier run left does not stop the next
 
 
 def spoil(path: Path, copy: Path, *statements: str) -> Path:

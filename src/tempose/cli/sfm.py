@@ -52,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     facts = found.facts()
     console.notice(arguments, *found.motion.notices)
     console.table(arguments, _summary(found), f"{source}: {len(views)} views")
-    if errors is not None:
+    if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}")
+        if options.draws:
+            console.say(arguments, _covered(found, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     return 0
@@ -134,3 +136,11 @@ def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
         "means, in the truth's unit; rotations aligned by rotations, positions by positions"
         + (" with scale" if kind == "sim3" else ""),
     )
+
+
+def _covered(found: Reconstruction, truth: Poses) -> str:
+    from tempose.sfm.truth import camera_errors
+
+    limit = 7.815  # 95% quantile of χ² with 3 degrees of freedom
+    turned, placed = (squared < limit for squared in camera_errors(found.scene, truth))
+    return f"inside the 95% regions: {turned.sum()} orientations and {placed.sum()} positions of {len(placed)} true cameras"

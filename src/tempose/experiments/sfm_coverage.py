@@ -15,15 +15,13 @@ from scipy.stats import chi2
 
 from tempose.experiments import figures
 from tempose.experiments.base import Cell, DataMissing, Experiment, Result, Row, RunOptions, as_text, over_seeds
-from tempose.geometry import align
-from tempose.inference.summary import tangent
 from tempose.poses import Poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import read_views, reconstruct_views
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import GOOD
 from tempose.sfm.synchronise import SyncOptions
+from tempose.sfm.truth import camera_errors, point_errors
 from tempose.sfm.views import Views
 
 Array = NDArray[np.float64]
@@ -145,32 +143,9 @@ def true_points(scene: Scene, views: Views, label: tuple[Index, ...]) -> Index:
 
 
 def normalised_errors(scene: Scene, truth: Poses, points: Array) -> dict[str, Array]:
-    """Squared errors over covariances, χ² with 3 degrees of freedom each, of the cameras (n,) and the good points.
-
-    Parameters
-    ----------
-    scene
-        Cameras and points with covariances.
-    truth
-        True cameras, in any similarity frame.
-    points
-        True place (p, 3) of every point of the scene in the frame of ``truth``; NaN where it has none.
-    """
-    poses, C = scene.poses, scene.camera_covariance
-    true = truth.select(poses.ids)
-    fit = align((true.wxyz, true.position), (poses.wxyz, poses.position), "sim3")
-    off = tangent(*fit.apply(true.wxyz, true.position), poses)
-    moved = fit.apply(np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1)), points)[1]
-    good = np.flatnonzero(scene.structure.status == GOOD)
-    return {
-        "orientation": _squared(off[:, :3], C[:, :3, :3]),
-        "position": _squared(off[:, 3:], C[:, 3:, 3:]),
-        "point": _squared((moved - scene.structure.position)[good], scene.structure.covariance[good]),
-    }
-
-
-def _squared(error: Array, covariance: Array) -> Array:
-    return np.asarray(np.einsum("na,nab,nb->n", error, np.linalg.inv(covariance), error))
+    """Squared errors over covariances of the cameras and the good points; ``points`` as in :func:`point_errors`."""
+    orientation, position = camera_errors(scene, truth)
+    return {"orientation": orientation, "position": position, "point": point_errors(scene, truth, points)}
 
 
 def table(rows: list[Row]) -> list[Row]:
