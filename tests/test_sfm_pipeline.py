@@ -102,20 +102,25 @@ def check_coverage(line: dict, kinds: tuple[str, ...] = sfm_coverage.KINDS) -> N
     """Shares inside the regions are the levels, to three standard errors over data sets."""
     for kind, level in itertools.product(kinds, sfm_coverage.LEVELS):
         column = f"{kind}_{100 * level:.0f}"
-        slack = 3.0 * max(line[f"{column}_se"], 0.25 * (1.0 - level) / np.sqrt(line["n"]))
+        slack = 3.0 * max(line[f"{column}_se"], 0.5 * np.sqrt(level * (1.0 - level) / line["n"]))
         assert abs(line[column] - level) < slack, (column, line[column], slack)
 
 
 @pytest.mark.slow
 def test_error_bars_cover_on_colmaps_own_data() -> None:
     """A small version of ``tempose experiment sfm-coverage``; error bars 1.5 times too small or too large fail it."""
-    rows = []
-    for seed, (name, setting) in itertools.product(range(100, 103), sfm_coverage.SETTINGS.items()):
-        rows += [{"setting": name, "seed": seed, **row} for row in sfm_coverage.run({**setting, "seed": seed})]
-    line = sfm_coverage.table(rows)[-1]
-    print(line)
-    assert line["n"] == 15
-    check_coverage(line)
+    cells = [{**setting, "seed": seed} for seed in range(100, 103) for setting in sfm_coverage.SETTINGS.values()]
+    squared = [sfm_coverage.squared_errors(cell) for cell in cells]
+
+    def coverage(factor: float) -> dict:
+        rows = [sfm_coverage.shares({kind: x * factor**2 for kind, x in one.items()}) for one in squared]
+        return sfm_coverage.table([{"setting": "any", **row} for row in rows])[-1]
+
+    print(coverage(1.0))
+    check_coverage(coverage(1.0))
+    for factor in (1.0 / 1.5, 1.5):
+        with pytest.raises(AssertionError):
+            check_coverage(coverage(factor))
 
 
 def test_truths_of_colmaps_data_are_found(tmp_path: Path) -> None:

@@ -109,13 +109,18 @@ def make(folder: Path, cell: Cell) -> Made:
 
 def run(cell: Cell) -> list[Row]:
     """Share of the true cameras and points of one data set inside the regions of each level."""
+    return [shares(squared_errors(cell))]
+
+
+def squared_errors(cell: Cell) -> dict[str, Array]:
+    """Normalised errors of the cameras and points of one data set."""
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder), cell)
         views = read_views(made.source, Path(folder) / "unused.db")
         scene = reconstruct_views(views, SfmOptions(sync=EXACT, seed=cell["seed"])).scene
     which = true_points(scene, views, made.label)
     truth = np.where(which[:, None] >= 0, made.points[which], np.nan)
-    return [shares(normalised_errors(scene, made.poses, truth))]
+    return normalised_errors(scene, made.poses, truth)
 
 
 def shares(squared: dict[str, Array]) -> Row:
