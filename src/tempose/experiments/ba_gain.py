@@ -51,7 +51,8 @@ def start(scene: str, kind: str) -> Poses:
     stored = photographs.stored_pairs(scene)
     ends = [(first.node_ids[i], first.node_ids[j]) for i, j in zip(first.edge_i, first.edge_j, strict=True)]
     there = [stored.get(pair) for pair in ends]
-    chosen = first.spanning_tree(np.array([0.0 if pair is None else pair.n_matches for pair in there]))
+    matches = np.array([0.0 if pair is None else float(pair.n_matches) for pair in there])
+    chosen = first.spanning_tree(np.where(first.has_translation, matches, 1e-6 * matches))
     wxyz, t = first.j_from_i_wxyz.copy(), first.j_from_i_t.copy()
     for edge in chosen.edge[chosen.edge >= 0]:
         pair = there[edge]
