@@ -151,13 +151,13 @@ def table(rows: list[Row]) -> list[Row]:
 def draw(result: Result, home: Path) -> list[Path]:
     """Seconds and steps from all starts, by scene."""
     figure, axes = figures.panels(2, width=4.2)
-    for ax, value, unit in ((axes[0], "seconds", "seconds of processor time"), (axes[1], "iterations", "iterations")):
+    for ax, value, unit in ((axes[0], "seconds", "processor seconds"), (axes[1], "iterations", "iterations")):
         names = list(dict.fromkeys(row["data"] for row in result.table))
         for kind, colour in zip(STARTS, ("#8a8f98", "#4e79a7", "#d62728"), strict=True):
             of = {row["data"]: row[value] for row in result.table if row["start"] == kind}
             ax.plot(range(len(names)), [of.get(n) for n in names], "o-", color=colour, label=f"from {kind}")
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
-        figures.label(ax, "", f"bundle adjustment, {unit}", log_y=True)
+        figures.label(ax, "", unit, log_y=True)
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
