@@ -214,6 +214,7 @@ def test_options_are_checked() -> None:
 
 def test_image_points_without_noise_give_back_the_estimate() -> None:
     """What fresh noise is added to is a data set whose exact solution is the estimate: the parametric bootstrap is centred."""
+    pytest.importorskip("pycolmap", reason="needs the extra sfm")
     from tempose.optimum.curvature import Curvature
     from tempose.optimum.newton import minimise
     from tempose.posterior import Posterior

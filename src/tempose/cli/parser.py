@@ -56,7 +56,7 @@ Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _add(commands: Commands, name: str, summary: str, example: str) -> argparse.ArgumentParser:  # type: ignore[valid-type]
     parser = commands.add_parser(  # type: ignore[attr-defined]
         name,
-        help=summary,
+        help=summary.replace("%", "%%"),  # argparse formats it
         description=summary[0].upper() + summary[1:] + ".",
         epilog="example:\n" + textwrap.indent(textwrap.dedent(example).strip(), "  "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
