@@ -15,6 +15,7 @@ from tempose.bingham import Bingham, log_normalizer
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
+from tempose.inference.collapsed import frame_of
 from tempose.inference.predictive import check_edges
 from tempose.inference.wrong_edges import RobustTarget
 from tempose.likelihood import RobustLikelihood
@@ -204,3 +205,18 @@ def test_weights_that_leave_a_node_anywhere_are_refused() -> None:
     target = RobustTarget(found.problem().laplace)
     assert not target.holds_together(np.zeros(5))
     assert target.holds_together(np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
+
+
+def test_no_rotation_of_a_node_is_out_of_reach() -> None:
+    """With wrong edges tails are heavy: a node far from where Laplace has it is improbable, not impossible."""
+    made = simulate(8, sigma_rot_deg=1.0, seed=5)
+    posterior = Posterior(made.graph, likelihood=RobustLikelihood.of(made.graph, 0.8))
+    laplace = Case(posterior, minimise(Curvature(posterior), made.truth).poses, 0.0).problem().laplace
+    target = RobustTarget(laplace)
+    x = np.zeros((8, 6))
+    x[5, 0] = 0.95 * math.pi
+    unwhiten = np.stack([target.laplace.factor.solve_Lt(e) for e in np.eye(48)], axis=1)
+    y = np.linalg.solve(unwhiten, x.reshape(-1))
+    assert math.isfinite(target.at(y).remainder)
+    target.frame = frame_of(target.laplace)  # negative control: the mean of all, which must stay within π/2 of each
+    assert math.isinf(target.at(y).remainder)

@@ -104,6 +104,8 @@ def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:
 
 
 def _summary(found: Reconstruction) -> list[tuple[str, str]]:
+    from tempose.sfm.scene import LEFT_OUT
+
     facts = found.facts()
     unit, counts = facts["unit"], facts["points"]
     weak = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "good" and count)
@@ -119,7 +121,7 @@ def _summary(found: Reconstruction) -> list[tuple[str, str]]:
     if facts["median_sigma_point"] is not None:
         share = facts["median_sigma_point"] / facts["diameter"]
         rows += [("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)")]
-    rows += [("gauge", facts["gauge"])]
+    rows += [("gauge", facts["gauge"]), ("not in 1σ", LEFT_OUT)]
     return [*rows, ("seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items()))]
 
 

@@ -313,12 +313,12 @@ def widest_edge(laplace: Laplace) -> float:
     return math.sqrt(float(variance.max(initial=0.0)))
 
 
-def frame_of(laplace: Laplace) -> Frame:
-    """What stands still in the chart at an optimum."""
+def frame_of(laplace: Laplace, farthest: float = FARTHEST) -> Frame:
+    """What stands still in the chart at an optimum; ``farthest`` as in :meth:`Laplace.rotation_frame`."""
     from tempose.kernels.chart import Frame
 
     graph = laplace.curvature.posterior.graph
-    return Frame(graph.component, laplace.rotation_frame(FARTHEST), graph.n_components)
+    return Frame(graph.component, laplace.rotation_frame(farthest), graph.n_components)
 
 
 class PositionPrecision:

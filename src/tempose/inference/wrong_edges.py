@@ -65,7 +65,7 @@ class RobustTarget(CollapsedTarget):
         self.precision = PositionPrecision(self.posterior, self.held)
         self.expected = self.given(self.likelihood.weight(self.posterior.energies(self.center)))
         self.careful = widest_edge(self.laplace) > NOT_NARROW
-        self.frame = frame_of(self.laplace)
+        self.frame = frame_of(self.laplace, 0.0)  # one node: with heavy tails no rotation of another is out of reach
         self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
 
     def given(self, weights: Array) -> Given:

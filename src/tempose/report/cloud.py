@@ -19,7 +19,7 @@ from tempose.report.parts import (
     pack,
     text,
 )
-from tempose.sfm.scene import Scene
+from tempose.sfm.scene import LEFT_OUT, Scene
 from tempose.sfm.structure import GOOD, rms_sigma
 
 Array = NDArray[np.float64]
@@ -58,7 +58,7 @@ def write_cloud_page(
     counts = scene.structure.counts()
     subtitle = f"{len(scene.poses)} cameras, {counts['good']} points, {len(scene.observations)} image points"
     parts = {
-        "gauge": text(f"1σ per axis (root mean square over three axes), {scene.gauge}"),
+        "gauge": text(f"1σ per axis (root mean square over three axes), {scene.gauge}. Not in them: {LEFT_OUT}"),
         "unit": text(scene.unit),
         "cameras": _camera_rows(scene),
     }

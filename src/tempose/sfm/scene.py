@@ -24,6 +24,8 @@ from tempose.sfm.structure import GOOD, STATUS, Observations, Structure, rms_sig
 Array = NDArray[np.float64]
 FILE = "scene.npz"
 _FORMAT = 1
+LEFT_OUT = "what all pairs have in common, calibration errors above all; real errors can be several times larger"
+"""What no error bar of a scene contains."""
 
 
 @dataclass(frozen=True, eq=False)
