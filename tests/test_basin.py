@@ -291,6 +291,18 @@ def test_competing_solutions_are_reported_and_trust_decides() -> None:
     assert model._trusting([right, wrong], own) == [right]
 
 
+def test_a_fit_that_only_rejects_more_does_not_compete(made: Simulated) -> None:
+    found = fit(made.graph, made.truth)
+    elsewhere = found.poses.position.copy()
+    elsewhere[np.argmin(made.graph.degree)] += 5.0  # all edges of one node contradict it there, and are rejected
+    poses = Poses(found.poses.ids, found.poses.wxyz, elsewhere)
+    other = replace(found, poses=poses, log_evidence=found.log_evidence - 10.0)
+    kept = [int(np.sum(one.inlier_probability > 0.5)) for one in (found, other)]
+    assert 0.95 * kept[0] <= kept[1] < 0.98 * kept[0]
+    assert model._competitors(found, [found, other]) == ()
+    assert len(model._competitors(other, [found, other])) == 1  # the other way round it is one, and the better
+
+
 def test_a_fit_that_takes_all_noise_for_wide_does_not_compete(made: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, wrong = spoil(made, 0.75, 1)
     blurred = replace(graph, concentration=graph.concentration / 300.0, precision=graph.precision / 300.0)

@@ -182,7 +182,8 @@ def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
 def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, ...]:
     """Fits that keep nearly as many edges as the chosen one, but others; of those that are alike, the likeliest.
 
-    A less probable one that keeps edges by taking all noise for several times larger is none.
+    A less probable one that keeps edges by taking all noise for several times larger is none, nor is one that keeps no edge that
+    the chosen one rejects.
     """
     accepted = chosen.inlier_probability > ACCEPTED
     found: list[Competitor] = []
@@ -191,7 +192,10 @@ def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, 
         here = other.inlier_probability > ACCEPTED
         if here.sum() < (1.0 - _NEARLY_AS_GOOD) * accepted.sum():
             continue
-        if other.log_evidence < chosen.log_evidence and _spread(other)[0] > _MUCH_WIDER * _spread(chosen)[0]:
+        less_probable = other.log_evidence < chosen.log_evidence
+        if less_probable and not np.any(here & ~accepted):
+            continue
+        if less_probable and _spread(other)[0] > _MUCH_WIDER * _spread(chosen)[0]:
             continue
         if any(np.sum(here != before) <= 0.02 * accepted.sum() for before in seen):
             continue
