@@ -11,6 +11,7 @@ from scipy.stats import chi2, kstest
 
 from sfm_scene import K, make
 from tempose.geometry import quaternion as quat
+from tempose.kernels import epipolar
 from tempose.sfm.scales import ScaleOptions, average_scales, measure_ratios
 from tempose.sfm.synchronise import SyncOptions, synchronise
 from tempose.sfm.tracks import observations
@@ -22,7 +23,7 @@ from tempose.sfm.twoview import (
     guided_pairs,
     homography_residual,
     noise_within,
-    tangent_basis,
+    refine_pair,
 )
 from tempose.sfm.views import normalised
 
@@ -71,7 +72,7 @@ def test_jacobian_is_the_derivative_of_the_distance() -> None:
     made = make(2, noise_px=1.0)
     R, t, _ = relative(made, 1, 4)
     x, y = rays(made, 1, 4)
-    basis = tangent_basis(t)
+    basis = epipolar.tangent_basis(t)
     r, J = np.empty(len(x)), np.empty((len(x), 5))
     epipolar.rows(R, t, basis, FOCAL, FOCAL, x, y, r, J)
     for k, step in enumerate(1e-6 * np.eye(5)):
@@ -212,29 +213,58 @@ def test_options_are_checked() -> None:
         PairOptions(fewest=3)
 
 
-def test_image_points_without_noise_give_back_the_estimate() -> None:
-    """What fresh noise is added to is a data set whose exact solution is the estimate: the parametric bootstrap is centred."""
-    pytest.importorskip("pycolmap", reason="needs the extra sfm")
-    from tempose.optimum.curvature import Curvature
-    from tempose.optimum.newton import minimise
-    from tempose.posterior import Posterior
-    from tempose.sfm.motion import estimate_motion, lengths
-    from tempose.sfm.options import SfmOptions
-    from tempose.sfm.resample import _off, _refined, without_noise
+def plain_refine(R, t, focal, ray, loss_px):
+    """The same optimum by scipy, over a rotation vector and the tangent plane of the direction."""
+    basis = np.linalg.svd(t[None])[2][1:].T
 
-    made = make(9, n_views=6, n_points=120, noise_px=0.4, wrong=0.05)
-    options = SfmOptions(rounds=1)
-    motion = estimate_motion(made.views, options)
-    found = motion.synchronised
-    perfect, pairs = without_noise(made.views, motion.pairs, found.poses)
-    share = sum(map(len, pairs.matches)) / sum(map(len, motion.pairs.matches))
-    assert 0.9 < share <= 1.0 and perfect.names == made.views.names
-    shift = np.concatenate(perfect.keypoints) - np.concatenate(made.views.keypoints)
-    assert 0.1 < np.median(np.abs(shift)) < 0.4
-    again = _refined(perfect, pairs, options.pairs.loss_px)
-    measured = found.edges.measured(again, lengths(perfect, again, options)[0])
-    graph = replace(
-        found.graph, j_from_i_wxyz=measured.j_from_i_wxyz[found.keep], j_from_i_t=measured.j_from_i_t[found.keep]
-    )
-    off = _off(minimise(Curvature(Posterior(graph)), found.poses).poses, found.poses)
-    assert np.abs(off).max() < 1e-5
+    def at(x):
+        direction = t + basis @ x[3:]
+        return quat.to_matrix(quat.exp(x[:3])) @ R, direction / np.linalg.norm(direction)
+
+    def residual(x):
+        q = (distances(*at(x), focal, ray) / loss_px) ** 2
+        return loss_px * np.sqrt(np.log1p(q))
+
+    return at(least_squares(residual, np.zeros(5), xtol=1e-14, ftol=1e-14, gtol=1e-14).x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_compiled_adjustment_finds_the_optimum(seed: int) -> None:
+    made = make(seed, noise_px=0.5, wrong=0.05)
+    R, t, _ = relative(made, 0, 3)
+    bent = quat.to_matrix(quat.exp(np.array([0.01, -0.02, 0.01]))) @ R
+    found = refine_pair(bent, t, (FOCAL, FOCAL), rays(made, 0, 3), 0.5, 1e-14)
+    plain = plain_refine(R, t, (FOCAL, FOCAL), rays(made, 0, 3), 0.5)
+    np.testing.assert_allclose(
+        found[0], plain[0], atol=5e-5
+    )  # the square root of the loss bends at 0, which slows scipy
+    np.testing.assert_allclose(found[1], plain[1], atol=5e-5)
+    A, b = np.empty((5, 5)), np.empty(5)
+    epipolar.normal_equations(*found, epipolar.tangent_basis(found[1]), FOCAL, FOCAL, *rays(made, 0, 3), 0.5, A, b)
+    assert np.abs(np.linalg.solve(A, b)).max() < 1e-8
+    np.testing.assert_allclose(found[0] @ found[0].T, np.eye(3), atol=1e-12)
+
+
+def test_the_compiled_rotation_and_basis() -> None:
+    rng = np.random.default_rng(0)
+    for size in (0.0, 1e-6, 1e-3, 1.0, 3.0):
+        omega = size * rng.standard_normal(3)
+        R = quat.to_matrix(quat.exp(rng.standard_normal(3)))
+        np.testing.assert_allclose(epipolar.turned(R, omega), quat.to_matrix(quat.exp(omega)) @ R, atol=1e-14)
+        t = rng.standard_normal(3)
+        t /= np.linalg.norm(t)
+        whole = np.column_stack([t, epipolar.tangent_basis(t)])
+        np.testing.assert_allclose(whole.T @ whole, np.eye(3), atol=1e-14)
+
+
+def test_a_cut_inside_the_noise_is_widened() -> None:
+    """Matches beyond 2 px belong to the noise of 1 px; the pair says so, and its noise is found to be 1 px."""
+    made = make(5, n_points=400, noise_px=1.0)
+    R, t, _ = relative(made, 1, 4)
+    pose = adjust_pair(R, t, (FOCAL, FOCAL), rays(made, 1, 4), PairOptions())
+    assert pose.inlier.mean() > 0.985  # of 400 within two standard deviations: 0.954
+    assert abs(pose.sigma_px - 1.0) < 0.2  # 1.03 ± 0.07 over seeds
+    quiet = make(5, n_points=400, noise_px=0.2, wrong=0.2)
+    pose = adjust_pair(R, t, (FOCAL, FOCAL), rays(quiet, 1, 4), PairOptions())
+    far = np.abs(distances(pose.rotation, pose.direction, (FOCAL, FOCAL), rays(quiet, 1, 4))) > 2.0
+    assert far.sum() > 30 and not pose.inlier[far].any()

@@ -27,11 +27,10 @@ from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
 from tempose.sfm.model import read_model
 from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
-from tempose.sfm.synchronise import SyncOptions
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
 
-EXACT = SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0)
+EXACT = sfm_coverage.EXACT
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def test_database_of_colmap_to_files(
 def test_a_model_gives_the_same_as_its_database(synthetic: tuple[Path, Poses]) -> None:
     path, truth = synthetic
     views = read_model(path.parent)
-    motion = estimate_motion(views, SfmOptions(rounds=1, sync=EXACT))
+    motion = estimate_motion(views, replace(EXACT, rounds=1))
     assert pose_errors(motion.synchronised.poses, truth, "sim3").mean_rotation_deg < 0.2
     binary = path.parent / "binary"
     binary.mkdir()
@@ -74,7 +73,7 @@ def test_a_model_gives_the_same_as_its_database(synthetic: tuple[Path, Poses]) -
 
 def test_true_scales_give_metric_poses(synthetic: tuple[Path, Poses]) -> None:
     path, truth = synthetic
-    motion = estimate_motion(read_database(path), SfmOptions("truth", rounds=1, sync=EXACT), truth)
+    motion = estimate_motion(read_database(path), replace(EXACT, scales="truth", rounds=1), truth)
     errors = pose_errors(motion.synchronised.poses, truth, "se3")
     extent = np.linalg.norm(truth.position - truth.position.mean(0), axis=1).max()
     assert errors.mean_translation < 0.01 * extent
@@ -88,7 +87,7 @@ def test_error_bars_cover() -> None:
     rows = []
     for seed in range(30):
         made = make(seed, n_views=6, n_points=150, noise_px=0.3)
-        scene = reconstruct_views(made.views, SfmOptions(rounds=1, sync=EXACT, seed=seed)).scene
+        scene = reconstruct_views(made.views, replace(EXACT, rounds=1, seed=seed)).scene
         which = sfm_coverage.true_points(scene, made.views, (np.arange(150),) * 6)
         assert np.all(which >= 0)
         found = sfm_coverage.normalised_errors(scene, made.poses, made.points[which])
@@ -128,7 +127,7 @@ def test_truths_of_colmaps_data_are_found(tmp_path: Path) -> None:
     cell = {"cameras": 6, "points": 100, "noise_px": 0.3, "source": "database", "right_matches": 0.9, "seed": 1}
     made = sfm_coverage.make(tmp_path, cell)
     views = read_views(made.source, tmp_path / "unused.db")
-    found = reconstruct_views(views, SfmOptions(rounds=1, draws=20, replicates=3, sync=EXACT))
+    found = reconstruct_views(views, replace(EXACT, rounds=1, draws=20, replicates=12))
     scene = found.scene
     which = sfm_coverage.true_points(scene, views, made.label)
     good = (scene.structure.status == 0) & (which >= 0)

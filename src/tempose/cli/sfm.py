@@ -25,7 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.sfm.pipeline import read_views, reconstruct_views
     from tempose.solver import Progress
 
-    options = SfmOptions(scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)
+    options = SfmOptions(
+        scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed,
+        calibration_error=arguments.calibration_error,
+    )  # fmt: skip
     source, home = Path(arguments.source), Path(arguments.output)
     truth = None if arguments.truth is None else _truth(arguments.truth)
     prepare_directory(home / "cameras", overwrite=True)  # draws take seconds; features and matches minutes

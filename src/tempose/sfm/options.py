@@ -11,6 +11,8 @@ from tempose.sfm.synchronise import SyncOptions
 from tempose.sfm.twoview import PairOptions
 
 SCALES = ("tracks", "truth")
+CALIBRATION_ERROR = {True: 0.001, False: 0.005}
+"""Standard deviation that is assumed for the errors of a calibration that was made, and of one that was guessed."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,11 @@ class SfmOptions:
     draws
         Posterior draws of the cameras for which the points are made again.
     replicates
-        Sets of fresh image noise that say how wide the posterior of the cameras must be.
+        Ways to halve the points, whose differences say how uncertain the cameras are.
+    calibration_error
+        Standard deviation of the calibration: relative error of the focal length, errors of the principal point in focal
+        lengths, and relative displacement by radial distortion at one focal length from it. ``None`` takes
+        ``CALIBRATION_ERROR``; 0 if it is perfect.
     seed
         Same seed, same result.
     """
@@ -34,7 +40,8 @@ class SfmOptions:
     scales: str = "tracks"
     rounds: int = 3
     draws: int = 40
-    replicates: int = 10
+    replicates: int = 40
+    calibration_error: float | None = None
     seed: int = 0
     pairs: PairOptions = field(default_factory=PairOptions)
     scale: ScaleOptions = field(default_factory=ScaleOptions)
@@ -46,5 +53,13 @@ class SfmOptions:
             raise OptionError(f"unknown scales {self.scales!r}: choose one of {', '.join(SCALES)}")
         if self.draws < 0 or self.rounds < 0 or self.seed < 0:
             raise OptionError("draws, rounds and seed must not be negative")
+        if self.calibration_error is not None and not 0.0 <= self.calibration_error < 0.1:
+            raise OptionError(
+                f"the error of the calibration is relative, from 0 (perfect) to below 0.1, not {self.calibration_error:g}"
+            )
         if self.replicates < 1:
-            raise OptionError(f"at least one set of fresh noise is needed, not {self.replicates}")
+            raise OptionError(f"the points must be halved at least once, not {self.replicates}")
+
+    def error_of(self, calibrated: bool) -> float:
+        """Standard deviation to assume for a calibration that was made, or for one that was guessed."""
+        return CALIBRATION_ERROR[calibrated] if self.calibration_error is None else self.calibration_error

@@ -17,11 +17,11 @@ from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import Progress, build_database, read_intrinsics, silent
 from tempose.sfm.model import is_model, read_model
-from tempose.sfm.motion import Motion, estimate_motion, lengths, on_all, own_scale_errors
+from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.resample import aligned, image_noise, own_factors
+from tempose.sfm.resample import Halves, half_differences, image_noise, mixed, widening
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import StructureOptions, reconstruct
+from tempose.sfm.structure import CameraDraw, StructureOptions, reconstruct
 from tempose.sfm.tracks import observations
 from tempose.sfm.twoview import Pairs
 from tempose.sfm.views import Views
@@ -102,7 +102,8 @@ def read_views(
         return read_model(source)
     given = None if intrinsics is None else read_intrinsics(intrinsics)
     notices = build_database(source, database, given, progress)
-    return replace(read_database(database, photographs=source), notices=tuple(notices))
+    views = read_database(database, photographs=source)
+    return replace(views, notices=tuple(notices), calibrated=given is not None)
 
 
 def reconstruct_views(
@@ -129,8 +130,10 @@ def reconstruct_views(
     motion = estimate_motion(views, options, truth, progress)
     clock("poses")
     found = motion.synchronised
+    halves = None
     if options.draws:
-        found = found.with_own(_own_factors(views, motion, options, progress), options.sync)
+        halves = _half_differences(views, motion, options, truth, progress)
+        found = found.widened(widening(found, halves, options.seed))
     clock("noise")
     solving = SolveOptions(draws=_DRAWS_PER_POINT_DRAW * options.draws, seed=options.seed, start="given")
     solution = solve(
@@ -138,10 +141,9 @@ def reconstruct_views(
         progress=lambda now: progress(now.phase, now.done, now.total),
     )  # fmt: skip
     poses = solution.estimate
-    unit, gauge = ("m", "metric") if options.scales == "truth" else ("units", "the median baseline is 1")
+    unit, scale = ("m", "metric") if options.scales == "truth" else ("units", "the median baseline is 1")
     part = _select(views, poses)
-    draws = () if solution.draws is None else solution.draws
-    moved = [aligned(wxyz, position, poses) for wxyz, position in draws]
+    moved = [] if solution.draws is None or halves is None else mixed(solution.draws, halves, poses, options.seed)
     clock("draws")
     seen = observations(part, _renumbered(motion.pairs, views, part))
     structure = reconstruct(
@@ -153,7 +155,8 @@ def reconstruct_views(
     scene = Scene(
         poses, part.K, part.size, _camera_covariance(moved, poses), seen, structure,
         None if images is None else sample_colours(images, part, seen),
-        f"each draw aligned with the estimate by rotation, scale and translation of all cameras; {gauge}", unit,
+        "each draw aligned with the estimate by rotation, scale and translation of all cameras; calibration known to "
+        f"{100.0 * options.error_of(views.calibrated):g}%; {scale}", unit,
     )  # fmt: skip
     clock("colours")
     return Reconstruction(views, motion, solution, scene, clock.seconds)
@@ -169,17 +172,16 @@ def bare_scene(
     return Scene(poses, part.K, part.size, np.full((len(poses), 6, 6), np.nan), seen, structure, None, gauge)
 
 
-def _own_factors(views: Views, motion: Motion, options: SfmOptions, progress: Progress) -> tuple[float, float]:
-    truth = None
-    poses, own = motion.synchronised.poses, None
-    if options.scales == "truth":
-        truth = on_all(poses, views.names)  # for image points that are made of the estimate, it is the truth
-    else:
-        own = own_scale_errors(views, motion.pairs)  # hardly changed by the noise, and long to find
-    return own_factors(
-        views, motion.pairs, motion.synchronised, lambda v, p: lengths(v, p, options, truth, own)[0], options.pairs.loss_px,
-        options.sync, replicates=options.replicates, seed=options.seed,
-        progress=lambda done: progress("noise", done, options.replicates),
+def _half_differences(
+    views: Views, motion: Motion, options: SfmOptions, truth: Poses | None, progress: Progress
+) -> Halves:
+    own = None
+    if options.scales == "tracks":
+        own = own_scale_errors(views, motion.pairs)  # hardly other for a half, and long to find
+    return half_differences(
+        views, motion.pairs, motion.synchronised, lambda seen, pairs: lengths(seen, pairs, options, truth, own)[0],
+        options.pairs.loss_px, calibration_error=options.error_of(views.calibrated), replicates=options.replicates,
+        seed=options.seed, progress=lambda done: progress("noise", done, options.replicates),
     )  # fmt: skip
 
 
@@ -211,10 +213,10 @@ def _renumbered(pairs: Pairs, views: Views, part: Views) -> Pairs:
     return Pairs(row[keep], tuple(pairs.poses[k] for k in keep), tuple(pairs.matches[k] for k in keep))
 
 
-def _camera_covariance(draws: list[tuple[Array, Array]], reference: Poses) -> Array:
+def _camera_covariance(draws: list[CameraDraw], reference: Poses) -> Array:
     if len(draws) < 2:
         return np.full((len(reference), 6, 6), np.nan)
-    off = np.array([tangent(wxyz, position, reference) for wxyz, position in draws])
+    off = np.array([tangent(draw.world_from_node_wxyz, draw.position, reference) for draw in draws])
     off -= off.mean(axis=0)
     return np.asarray(np.einsum("dna,dnb->nab", off, off) / (len(draws) - 1))
 

@@ -1,16 +1,19 @@
-"""How much surer the pairs sound than they are together, found by making the image points again.
+"""How far the cameras may be off, found by estimating them again from one half of the points and from the other.
 
-Pairs share image points: the noise of one keypoint moves every pair that uses it, and the lengths of baselines are averages
-over all pairs. A pose graph takes its edges as independent, so draws from it would be too narrow. Image points where the
-estimated cameras and points put them, with fresh noise of the same size, give cameras that are off from the estimate as
-the estimate is off from the truth (parametric bootstrap); the pairs' own variances are multiplied until the graph's
-posterior covers these errors as often as it should.
+Pairs share image points, and the lengths of baselines are averages over all pairs; a pose graph takes its edges as
+independent. Matches have wrong neighbours among them and errors that neighbours have in common; a pair's covariance
+takes them as independent and Gaussian. Both make the posterior of the graph too narrow. Two halves of the points, each
+put through the same steps, see all of it: an estimate from a half has twice the variance, so that half the difference of
+two scatters as the estimate does about the truth. The halves are made of whole neighbourhoods of points, which keeps
+errors that neighbours share together. What all points share, an error of the calibration above all, no halves show; it is
+given to one half and taken from the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +21,7 @@ from scipy.stats import chi2
 
 from tempose import streams
 from tempose.geometry import align, se3
+from tempose.geometry import quaternion as quat
 from tempose.graph import PoseGraph
 from tempose.inference.summary import tangent
 from tempose.optimum.covariance import Laplace
@@ -25,20 +29,24 @@ from tempose.optimum.curvature import Curvature
 from tempose.optimum.newton import minimise
 from tempose.poses import Poses
 from tempose.posterior import Posterior
+from tempose.sfm.cameras import recalibrated
 from tempose.sfm.motion import on_all
-from tempose.sfm.structure import projections, reconstruct
-from tempose.sfm.synchronise import Synchronised, SyncOptions
+from tempose.sfm.structure import CameraDraw, reconstruct
+from tempose.sfm.synchronise import Synchronised
 from tempose.sfm.tracks import keypoint_offsets, observed_keypoints
 from tempose.sfm.twoview import Pairs, refine_pair
 from tempose.sfm.views import Views
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
+NEIGHBOURHOODS = 64
+"""Cells of about equally many points that the scene is cut into; a half has every other of them, drawn at random."""
 _GAUSSIAN_DRAWS = 200
-_FITTING_ROUNDS = 6
 _LEVELS = (0.5, 0.8, 0.95)
-_FEWEST = 8  # matches of a pair that are made again; a pair with fewer keeps those it has
+_FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
+_PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
 
 
 def image_noise(pairs: Pairs) -> float:
@@ -49,11 +57,33 @@ def image_noise(pairs: Pairs) -> float:
     return float(sigma[order][np.searchsorted(np.cumsum(count[order]), 0.5 * count.sum())])
 
 
-def own_factors(
-    views: Views, pairs: Pairs, found: Synchronised, scales: Callable[[Views, Pairs], Array], loss_px: float,
-    sync: SyncOptions, *, replicates: int = 10, seed: int = 0, progress: Callable[[int], None] | None = None,
-) -> tuple[float, float]:  # fmt: skip
-    """Factors on the own variances of rotations and of translations, so that the posterior is as wide as it should be.
+# ---------------------------------------------------------------------- halves
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """What the cameras from one half of the points differ by from those of the other.
+
+    Attributes
+    ----------
+    off
+        Half the differences (r, n, 6), in the gauge of the error bars: they scatter as the estimate does about the truth.
+    calibration
+        The errors of the calibration (r, n, 4) that are in them, as :func:`~tempose.sfm.cameras.recalibrated` has them.
+    """
+
+    off: Array
+    calibration: Array
+
+    def __len__(self) -> int:
+        return len(self.off)
+
+
+def half_differences(
+    views: Views, pairs: Pairs, found: Synchronised, scales: Callable[[Views, Pairs], Array], loss_px: float, *,
+    calibration_error: float, replicates: int = 40, seed: int = 0, progress: Callable[[int], None] | None = None,
+) -> Halves:  # fmt: skip
+    """Cameras again from halves of the points.
 
     Parameters
     ----------
@@ -61,59 +91,105 @@ def own_factors(
         From views and pairs to the lengths of their baselines (m,).
     loss_px
         Of the pairs' adjustment.
-    sync
-        Options that ``found`` was made with.
+    calibration_error
+        Standard deviation of the errors of the calibration, which views with the same calibration share.
     replicates
-        Sets of fresh noise.
+        Ways to halve the points.
     """
-    sigma_px = image_noise(pairs)
-    perfect, pairs = without_noise(views, pairs, found.poses)
-    moved = []
-    for k in range(replicates):
-        rng = streams.generator(seed, "resample", k)
-        noisy = replace(views, keypoints=tuple(x + sigma_px * rng.standard_normal(x.shape) for x in perfect.keypoints))
-        again = _refined(noisy, pairs, loss_px)
-        measured = found.edges.measured(again, scales(noisy, again))
-        graph = replace(
-            found.graph, j_from_i_wxyz=measured.j_from_i_wxyz[found.keep], j_from_i_t=measured.j_from_i_t[found.keep]
+    split = _Split.of(views, pairs, found.poses)
+    rows = [views.names.index(str(name)) for name in found.poses.ids]
+
+    def measure(matches: list[Index], whole: NDArray[np.bool_], change: Array) -> tuple[Pairs, Array]:
+        kept = tuple(m if keep else part for m, part, keep in zip(pairs.matches, matches, whole, strict=True))
+        seen = _recalibrated(views, change)
+        again = _refined(seen, replace(pairs, matches=kept), loss_px)
+        return again, scales(seen, again)
+
+    off, calibration = [], []
+    with ThreadPoolExecutor(2) as pool:
+        for k in range(replicates):
+            rng = streams.generator(seed, "resample", k)
+            chosen = rng.permutation(NEIGHBOURHOODS) < NEIGHBOURHOODS // 2
+            halves = split.part(chosen), split.part(~chosen)
+            whole = np.array([min(map(len, both)) < _FEWEST for both in zip(*halves, strict=True)])
+            noise = _Jitter.of(found, whole[found.edges.row], rng)
+            change = _calibration_errors(views.K, calibration_error, rng)
+            first, second = pool.map(measure, halves, (whole, whole), (change, -change))
+            graphs = _with_measurements(found, *first, noise, 1.0), _with_measurements(found, *second, noise, -1.0)
+            a, b = (_off(minimise(Curvature(Posterior(g)), found.poses).poses, found.poses) for g in graphs)
+            off.append(0.5 * (a - b))
+            calibration.append(change[rows])
+            if progress is not None:
+                progress(k + 1)
+    return Halves(np.array(off), np.array(calibration))
+
+
+def _calibration_errors(K: Array, sigma: float, rng: np.random.Generator) -> Array:
+    """Random changes (n, 4) of the calibration, the same for views with the same ``K``."""
+    which = np.unique(K.reshape(len(K), 9), axis=0, return_inverse=True)[1].reshape(-1)
+    return np.asarray(sigma * rng.standard_normal((int(which.max()) + 1, 4))[which])
+
+
+def _recalibrated(views: Views, change: Array) -> Views:
+    if not change.any():
+        return views
+    count = [len(x) for x in views.keypoints]
+    K, pixel = recalibrated(views.K, np.repeat(np.arange(len(views)), count), np.concatenate(views.keypoints), change)
+    return replace(views, K=K, keypoints=tuple(np.split(pixel, np.cumsum(count)[:-1])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Matches of all pairs, and the neighbourhood of each; −1 where it belongs to no point."""
+
+    matches: tuple[Index, ...]
+    cell: tuple[Index, ...]
+
+    @classmethod
+    def of(cls, views: Views, pairs: Pairs, poses: Poses) -> _Split:
+        posed = np.array([name in poses.index for name in views.names])
+        inside = np.flatnonzero(posed[pairs.views].all(axis=1))
+        part = Pairs(
+            pairs.views[inside], tuple(pairs.poses[k] for k in inside), tuple(pairs.matches[k] for k in inside)
         )
-        moved.append(_off(minimise(Curvature(Posterior(graph)), found.poses).poses, found.poses))
-        if progress is not None:
-            progress(k + 1)
-    own = np.ones(2)
-    for _ in range(_FITTING_ROUNDS):
-        graph = found.graph_with((own[0], own[1]), sync, bare=True)
-        own *= _excess_width(np.array(moved), _gaussian_covariance(graph, found.poses, seed))
-    return float(own[0]), float(own[1])
+        seen, at = observed_keypoints(views, part)
+        position = reconstruct(on_all(poses, views.names), views.K, seen).position
+        offset = keypoint_offsets(views)
+        cell_of = np.full(int(offset[-1]), -1)
+        cell_of[at] = neighbourhoods(position, NEIGHBOURHOODS)[seen.point_of]
+        first = offset[pairs.views[:, 0]]
+        return cls(pairs.matches, tuple(cell_of[o + m[:, 0]] for o, m in zip(first, pairs.matches, strict=True)))
+
+    def part(self, chosen: NDArray[np.bool_]) -> list[Index]:
+        """The matches in some neighbourhoods."""
+        chosen = np.append(chosen, False)  # cell −1
+        return [m[chosen[cell]] for m, cell in zip(self.matches, self.cell, strict=True)]
 
 
-def without_noise(views: Views, pairs: Pairs, poses: Poses) -> tuple[Views, Pairs]:
-    """Keypoints where the poses and the points made with them put them, and the pairs with only such matches."""
-    posed = np.array([name in poses.index for name in views.names])
-    inside = np.flatnonzero(posed[pairs.views].all(axis=1))
-    seen, at = observed_keypoints(views, _some(pairs, inside))
-    everywhere = on_all(poses, views.names)
-    structure = reconstruct(everywhere, views.K, seen)
-    P = projections(views.K, everywhere.wxyz, everywhere.position)[seen.camera_of]
-    image = np.einsum("kab,kb->ka", P[:, :, :3], structure.position[seen.point_of]) + P[:, :, 3]
-    made = structure.used & np.isfinite(image).all(axis=1) & (image[:, 2] > 0.0)
-    keypoint, offset = np.concatenate(views.keypoints), keypoint_offsets(views)
-    keypoint[at[made]] = image[made, :2] / image[made, 2:]
-    is_made = np.zeros(len(keypoint), dtype=bool)
-    is_made[at[made]] = True
-    matches = []
-    for (i, j), match in zip(pairs.views.tolist(), pairs.matches, strict=True):
-        both = is_made[offset[i] + match[:, 0]] & is_made[offset[j] + match[:, 1]]
-        matches.append(match[both] if both.sum() >= _FEWEST else match)
-    again = replace(views, keypoints=tuple(np.split(keypoint, offset[1:-1])))
-    return again, replace(pairs, matches=tuple(matches))
+def neighbourhoods(points: Array, count: int) -> Index:
+    """Cell (p,) of every point, ``count`` (a power of 2) of about equally many; −1 where a point is not finite.
+
+    Cells are halved at the median across their longest side.
+    """
+    cell = np.full(len(points), -1)
+    parts = [np.flatnonzero(np.isfinite(points).all(axis=1))]
+    while len(parts) < count:
+        parts = [half for rows in parts for half in _halved(points, rows)]
+    for k, rows in enumerate(parts):
+        cell[rows] = k
+    return cell
 
 
-def _some(pairs: Pairs, rows: NDArray[np.int64]) -> Pairs:
-    return Pairs(pairs.views[rows], tuple(pairs.poses[k] for k in rows), tuple(pairs.matches[k] for k in rows))
+def _halved(points: Array, rows: Index) -> tuple[Index, Index]:
+    if len(rows) < 2:
+        return rows, rows[:0]
+    low, high = np.quantile(points[rows], [0.1, 0.9], axis=0)
+    order = np.argsort(points[rows, np.argmax(high - low)], kind="stable")
+    return rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]
 
 
 def _refined(views: Views, pairs: Pairs, loss_px: float) -> Pairs:
+    """Pairs adjusted to their matches."""
     poses = []
     for (i, j), pose, match in zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True):
         rays = views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
@@ -121,6 +197,70 @@ def _refined(views: Views, pairs: Pairs, loss_px: float) -> Pairs:
         R, t = refine_pair(pose.rotation, pose.direction, focal, rays, loss_px, _TOLERANCE)
         poses.append(replace(pose, rotation=R, direction=t))
     return replace(pairs, poses=tuple(poses))
+
+
+@dataclass(frozen=True, eq=False)
+class _Jitter:
+    """Noise of edges that were not split: rotations and directions (m, 3); for lengths (m,) standard normal numbers."""
+
+    rotation: Array
+    direction: Array
+    length: Array
+
+    @classmethod
+    def of(cls, found: Synchronised, whole: NDArray[np.bool_], rng: np.random.Generator) -> _Jitter:
+        """By the own covariance of the edges that are ``whole``; none of the others."""
+        value, vector = np.linalg.eigh(found.edges.own)
+        own = np.einsum("mab,mb->ma", vector, np.sqrt(np.maximum(value, 0.0)) * rng.standard_normal((len(whole), 6)))
+        own[~whole] = 0.0
+        return cls(own[:, :3], own[:, 3:], rng.standard_normal(len(whole)))
+
+
+def _with_measurements(found: Synchronised, pairs: Pairs, scale: Array, noise: _Jitter, sign: float) -> PoseGraph:
+    """The graph with measurements from other matches; a length that they do not give is as it was, with noise."""
+    edges, here = found.edges, scale[found.edges.row]
+    known = np.isfinite(here) & np.isfinite(edges.scale)
+    unit = np.exp(np.median(np.log(here[known] / edges.scale[known]))) if known.any() else 1.0
+    before = unit * edges.scale * np.exp(sign * noise.length * edges.sigma_log_scale)
+    length = np.where(known, here, before)[:, None]
+    wxyz = quat.multiply(quat.exp(sign * noise.rotation), quat.from_matrix(pairs.rotation[edges.row]))
+    t = length * (pairs.direction[edges.row] + sign * noise.direction)
+    return replace(found.graph, j_from_i_wxyz=wxyz[found.keep], j_from_i_t=t[found.keep])
+
+
+# ---------------------------------------------------------------------- width of the posterior
+
+
+def widening(found: Synchronised, halves: Halves, seed: int = 0) -> float:
+    """Factor on all variances of the graph for which its posterior is as wide as the halves say."""
+    return float(np.mean(_excess_width(halves.off, _gaussian_covariance(found.graph, found.poses, seed))))
+
+
+def mixed(draws: Iterable[tuple[Array, Array]], halves: Halves, poses: Poses, seed: int = 0) -> list[CameraDraw]:
+    """Draws of the graph's posterior, mixed with random combinations of what halves differ by.
+
+    Their covariance, over all cameras together, is ``(p·C + r·S)/(p + r − 4)`` where C is that of the posterior, its
+    orientations and its positions made as wide as S, which is that of the halvings; p and r are how many independent
+    observations C and S are worth. Few halvings know how uncertain each camera is and which move together, but not all
+    directions. It is the mean of an inverse Wishart distribution of the three coordinates of an orientation or a
+    position: a covariance found from few observations is itself uncertain, which widens regions.
+    """
+    own = np.array([tangent(*aligned(wxyz, position, poses), poses) for wxyz, position in draws])
+    if len(own) < 2:
+        return []
+    own *= np.sqrt(np.repeat(_excess_width(halves.off, np.einsum("dna,dnb->nab", own, own) / len(own)), 3))
+    worth = 1.0 / (1.0 / len(halves) + 1.0 / NEIGHBOURHOODS)
+    freedom = _PRIOR_WORTH + worth - 4.0
+    weight = streams.generator(seed, "resample", 1 << 21).standard_normal((len(own), len(halves)))
+    weight *= np.sqrt(worth / (freedom * len(halves)))
+    moved = np.sqrt(_PRIOR_WORTH / freedom) * own + np.tensordot(weight, halves.off, axes=1)
+    calibration = np.tensordot(weight, halves.calibration, axes=1)
+    return [CameraDraw(*_moved(poses, x), change) for x, change in zip(moved, calibration, strict=True)]
+
+
+def _moved(poses: Poses, x: Array) -> tuple[Array, Array]:
+    """Poses at the tangent coordinates (n, 6), as :func:`~tempose.inference.summary.tangent` has them."""
+    return quat.multiply(quat.exp(x[:, :3]), poses.wxyz), poses.position + x[:, 3:]
 
 
 def _off(poses: Poses, reference: Poses) -> Array:

@@ -24,7 +24,7 @@ from tempose.sfm.structure import GOOD, STATUS, Observations, Structure, rms_sig
 Array = NDArray[np.float64]
 FILE = "scene.npz"
 _FORMAT = 1
-LEFT_OUT = "what all pairs have in common, calibration errors above all; real errors can be several times larger"
+LEFT_OUT = "what all image points have in common besides the error of the calibration, such as a rolling shutter"
 """What no error bar of a scene contains."""
 
 

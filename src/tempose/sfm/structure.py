@@ -4,7 +4,7 @@ For fixed poses a point is a small least-squares problem. It is solved for the e
 of the poses. Two things make a point uncertain, and they are kept apart:
 
 * the noise of its own image points, ``σ² (Σ JᵀJ)⁻¹`` averaged over the draws (law of total covariance, first term);
-* the uncertainty of the poses, the covariance of the point over the draws (second term).
+* the uncertainty of the poses and of the calibration, the covariance of the point over the draws (second term).
 
 All covariances are in the frame and the gauge of the poses that were given.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.poses import Poses
+from tempose.sfm.cameras import recalibrated
 
 Array = NDArray[np.float64]
 
@@ -191,11 +193,26 @@ def projections(intrinsics: ArrayLike, world_from_node_wxyz: ArrayLike, position
     )
 
 
+class CameraDraw(NamedTuple):
+    """Cameras of one draw: quaternions (n, 4), positions (n, 3), and the change of their calibration (n, 4), if any."""
+
+    world_from_node_wxyz: Array
+    position: Array
+    calibration: Array | None = None
+
+    def seen(self, K: Array, observations: Observations) -> tuple[Array, Array]:
+        """Projections (n, 3, 4), and the observed pixels (k, 2) without their distortion."""
+        pixel = observations.pixel
+        if self.calibration is not None:
+            K, pixel = recalibrated(K, observations.camera_of, pixel, self.calibration)
+        return projections(K, self.world_from_node_wxyz, self.position), pixel
+
+
 def reconstruct(
     poses: Poses,
     intrinsics: ArrayLike,
     observations: Observations,
-    draws: Iterable[tuple[Array, Array]] = (),
+    draws: Iterable[CameraDraw | tuple[Array, Array]] = (),
     options: StructureOptions | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Structure:
@@ -210,7 +227,7 @@ def reconstruct(
     observations
         What the cameras saw.
     draws
-        Posterior draws ``(world_from_node_wxyz (n, 4), position (n, 3))`` in the same gauge as ``poses``.
+        Posterior draws, or pairs of quaternions and positions, in the same gauge as ``poses``.
     options
         See :class:`StructureOptions`.
     progress
@@ -225,8 +242,8 @@ def reconstruct(
     spread = _Spread(solved.point)
     image = np.zeros((observations.n_points, 3, 3))
     usable = status <= NARROW
-    for count, (wxyz, position) in enumerate(draws, 1):
-        point, normal, outcome = _again(solved, projections(K, wxyz, position), observations, options)
+    for count, draw in enumerate(draws, 1):
+        point, normal, outcome = _again(solved, *CameraDraw(*draw).seen(K, observations), observations, options)
         settled = (outcome == 0) & usable
         spread.add(point, settled)
         image[settled] += _inverse(normal[settled] / solved.sigma_px**2)
@@ -290,16 +307,16 @@ def _estimate(poses: Poses, K: Array, observations: Observations, options: Struc
 
 
 def _again(
-    solved: _Solved, P: Array, observations: Observations, options: StructureOptions
+    solved: _Solved, P: Array, pixel: Array, observations: Observations, options: StructureOptions
 ) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Points for other poses, from where they are, on the same views."""
+    """Points for other cameras, from where they are, on the same views."""
     from tempose.kernels import triangulation
 
     p = observations.n_points
     point, normal = solved.point.copy(), np.zeros((p, 6))
     cost, outcome = np.zeros(p), np.zeros(p, np.int64)
     triangulation.refine(
-        P, observations.first, observations.camera_of, observations.pixel, solved.used, options.max_steps,
+        P, observations.first, observations.camera_of, pixel, solved.used, options.max_steps,
         point, normal, cost, outcome,
     )  # fmt: skip
     return point, normal[:, _TRIANGLE], outcome

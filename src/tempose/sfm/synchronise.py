@@ -99,15 +99,12 @@ class Synchronised:
             for k in out
         ]  # fmt: skip
 
-    def with_own(self, own: tuple[float, float], options: SyncOptions) -> Synchronised:
-        """The same poses with other precisions: variances of the pairs' own noise times ``own`` (rotations, translations)."""
-        return replace(self, graph=self.graph_with(own, options))
-
-    def graph_with(self, own: tuple[float, float], options: SyncOptions, *, bare: bool = False) -> PoseGraph:
-        """The kept edges, weighted by how they fit; ``bare`` leaves floor and excess out of their precisions."""
-        whole = self.edges.graph(self.excess, own)
-        weight = np.minimum(_weights(whole, self.poses, options.width) / _typical(options.width), 1.0)
-        return _some_edges(_weighted(self.edges.graph(own=own, floor=False) if bare else whole, weight), self.keep)
+    def widened(self, factor: float) -> Synchronised:
+        """The same with all variances of the graph times a factor, which moves no optimum."""
+        graph = replace(
+            self.graph, concentration=self.graph.concentration / factor, precision=self.graph.precision / factor
+        )
+        return replace(self, graph=graph)
 
 
 @dataclass(frozen=True)
@@ -176,8 +173,9 @@ def synchronise(
         poses = minimise(Curvature(Posterior(_weighted(edges.graph(excess), weight))), poses).poses
     weight = _weights(edges.graph(excess), poses, options.width)
     keep = _keep(edges.graph(excess), weight, options.outlier_weight)
-    found = Synchronised(poses, edges.base, edges, keep, excess).with_own((1.0, 1.0), options)
-    return replace(found, poses=minimise(Curvature(Posterior(found.graph)), poses).poses)
+    trust = np.minimum(weight / _typical(options.width), 1.0)
+    graph = _some_edges(_weighted(edges.graph(excess), trust), keep)
+    return Synchronised(minimise(Curvature(Posterior(graph)), poses).poses, graph, edges, keep, excess)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,17 +223,9 @@ class Edges:
             (float(floor[0]), float(floor[1])),
         )  # fmt: skip
 
-    def measured(self, pairs: Pairs, scale: Array) -> PoseGraph:
-        """The same edges with other measurements of the same pairs."""
-        wxyz, t = quat.from_matrix(pairs.rotation[self.row]), (scale[:, None] * pairs.direction)[self.row]
-        return replace(self.base, j_from_i_wxyz=wxyz, j_from_i_t=t)
-
-    def graph(
-        self, excess: tuple[float, float] = (0.0, 0.0), own: tuple[float, float] = (1.0, 1.0), floor: bool = True
-    ) -> PoseGraph:
-        """Precisions of ``own`` times the own covariance, and the floor and the excess (σ, radians) on top."""
-        lower = self.floor if floor else (_TINY**2, _TINY**2)
-        rotation, direction = self._blocks(own, (lower[0] + excess[0] ** 2, lower[1] + excess[1] ** 2))
+    def graph(self, excess: tuple[float, float] = (0.0, 0.0)) -> PoseGraph:
+        """Precisions of the own covariance, and the floor and the excess (σ, radians) on top."""
+        rotation, direction = self._blocks((self.floor[0] + excess[0] ** 2, self.floor[1] + excess[1] ** 2))
         s = np.where(np.isfinite(self.scale), self.scale, 1.0)
         return replace(
             self.base,
@@ -243,19 +233,19 @@ class Edges:
             precision=np.linalg.inv(direction) / (s**2)[:, None, None],
         )
 
-    def _blocks(self, own: tuple[float, float], more: tuple[float, float]) -> tuple[Array, Array]:
+    def _blocks(self, more: tuple[float, float]) -> tuple[Array, Array]:
         """Covariances (m, 3, 3) of the rotations, and of the translations in units of the baseline."""
         along = self.direction[:, :, None] * self.direction[:, None, :]
         variance = np.where(np.isfinite(self.sigma_log_scale), self.sigma_log_scale, 1.0) ** 2 + _TINY**2
-        rotation = own[0] * self.own[:, :3, :3] + more[0] * np.eye(3)
-        direction = own[1] * self.own[:, 3:, 3:] + more[1] * (np.eye(3) - along)
-        return rotation, direction + own[1] * variance[:, None, None] * along
+        rotation = self.own[:, :3, :3] + more[0] * np.eye(3)
+        direction = self.own[:, 3:, 3:] + more[1] * (np.eye(3) - along)
+        return rotation, direction + variance[:, None, None] * along
 
     def excess(self, poses: Poses) -> tuple[float, float]:
         """Excess (σ, radians) of rotations and directions for which the median residual is what its covariance says."""
         found = residuals(self.base, poses)
         unspent = max(1.0 - (self.base.n_nodes - 1) / max(len(self.row), 1), 0.1)  # fitted poses took the rest
-        rotation, direction = self._blocks((1.0, 1.0), self.floor)
+        rotation, direction = self._blocks(self.floor)
         tau_rot = _excess(2.0 * found.nu, rotation, np.eye(3), _MEDIAN_CHI2_3 * unspent)
         placed = np.isfinite(self.scale)
         across = found.translation[placed] / self.scale[placed, None]

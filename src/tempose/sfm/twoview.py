@@ -42,7 +42,8 @@ class PairOptions:
     loss_px
         Scale c of the Cauchy loss, pixels.
     select_px
-        Matches within this distance of a given pose take part in the adjustment, pixels.
+        Matches within this distance of a given pose take part in the adjustment, pixels. Where the noise is so large that
+        this is less than four standard deviations, those within four do, up to twice the distance.
     fewest
         A pair with fewer inliers is refused.
     fewest_share
@@ -247,17 +248,16 @@ def adjust_pair(
     needed = max(options.fewest, math.ceil(options.fewest_share * n))
     inlier, used = np.ones(n, dtype=bool), rays
     for _ in range(rounds):
-        with np.errstate(invalid="ignore"):
-            inlier = np.abs(distances(R, t, focal, rays)) < options.select_px
+        inlier = _selected(np.abs(distances(R, t, focal, rays)), options.select_px)
         if inlier.sum() < needed:
             return f"{int(inlier.sum())} of its {n} matches agree on a relative pose, {needed} are needed"
         used = rays[0][inlier], rays[1][inlier]
         R, t = refine_pair(R, t, focal, used, options.loss_px)
-    basis, k = tangent_basis(t), int(inlier.sum())
+    basis, k = epipolar.tangent_basis(t), int(inlier.sum())
     r, J = np.empty(k), np.empty((k, 5))
     epipolar.rows(R, t, basis, *focal, *used, r, J)
     covariance = m_estimator_covariance(r, J, options.loss_px)
-    sigma = noise_within(float(np.median(np.abs(r))), options.select_px)
+    sigma = noise_within(float(np.median(np.abs(r))), max(options.select_px, float(np.abs(r).max())))
     heavy = max(
         k * float(np.mean(_cauchy(r, options.loss_px)[1])), 10.0
     )  # matches the fit bends to: 5 unknowns take of these
@@ -265,6 +265,16 @@ def adjust_pair(
     lift = np.zeros((6, 5))
     lift[:3, :3], lift[3:, 3:] = np.eye(3), basis
     return PairPose(R, t, lift @ covariance @ lift.T, inlier, sigma)
+
+
+def _selected(distance: Array, select_px: float) -> NDArray[np.bool_]:
+    """Matches that take part: a cut inside the noise would make estimates look surer than they are."""
+    with np.errstate(invalid="ignore"):
+        inlier = distance < select_px
+        if not inlier.any():
+            return inlier
+        sigma = noise_within(float(np.median(distance[inlier])), select_px)
+        return np.asarray(distance < min(max(select_px, 4.0 * sigma), 2.0 * select_px))
 
 
 def noise_within(median: float, cut: float) -> float:
@@ -289,34 +299,9 @@ def refine_pair(
     """
     from tempose.kernels import epipolar
 
-    def linearise(R: Array, t: Array) -> tuple[float, Array, Array, Array]:
-        A, b, basis = np.empty((5, 5)), np.empty(5), tangent_basis(t)
-        return epipolar.normal_equations(R, t, basis, *focal, *rays, loss_px, A, b), A, b, basis
-
-    R, t, damping = rotation, direction, 1e-4
-    cost, A, b, basis = linearise(R, t)
-    for _ in range(_MOST_STEPS):
-        step = np.linalg.solve(A + np.diag(damping * np.diag(A) + 1e-12), -b)
-        R_new = np.ascontiguousarray(quat.to_matrix(quat.exp(step[:3])) @ R)
-        t_new = t + basis @ step[3:]
-        t_new /= np.linalg.norm(t_new)
-        new = linearise(R_new, t_new)
-        if new[0] <= cost:
-            decrement = -float(b @ step)  # twice the predicted fall, in squared pixels
-            R, t, damping = R_new, t_new, max(0.1 * damping, 1e-12)
-            cost, A, b, basis = new
-            if decrement < tolerance * loss_px**2:
-                break
-        else:
-            damping *= 10.0
-            if damping > 1e8:
-                break
+    start = np.ascontiguousarray(rotation, float), np.ascontiguousarray(direction, float)
+    R, t = epipolar.refine(*start, *focal, *rays, loss_px, tolerance, _MOST_STEPS)
     return R, t
-
-
-def tangent_basis(direction: Array) -> Array:
-    """Two unit vectors, the columns of (3, 2), orthogonal to a unit vector and to each other."""
-    return np.ascontiguousarray(np.linalg.svd(direction[None])[2][1:].T)
 
 
 def m_estimator_covariance(r: Array, J: Array, scale: float) -> Array:

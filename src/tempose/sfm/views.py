@@ -29,6 +29,8 @@ class Views:
         Rows of the two views (m, 2) of each matched pair, first < second.
     matches
         Per pair, rows of keypoints (k, 2) in the first and the second view.
+    calibrated
+        Whether ``K`` comes from a calibration; else the focal length was found from the pairs, or guessed.
     """
 
     names: tuple[str, ...]
@@ -38,6 +40,7 @@ class Views:
     pairs: Index
     matches: tuple[Index, ...]
     notices: tuple[str, ...] = ()
+    calibrated: bool = True
 
     def __len__(self) -> int:
         return len(self.names)
