@@ -50,7 +50,7 @@ def contents(home: Path) -> tuple[bytes, bytes]:
 # ---------------------------------------------------------------------- plans
 
 
-NEED_DATA = ("epfl-rotations", "threedmatch", "madrid", "epfl", "ba-gain", "point-uncertainty")
+NEED_DATA = ("epfl-rotations", "threedmatch", "madrid", "epfl", "ba-gain", "point-uncertainty", "epfl-coverage")
 
 
 @pytest.mark.parametrize("name", NEED_DATA)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfm_scene import make
-from tempose.experiments import ba_gain, epfl_images, point_uncertainty, sfm_coverage
+from tempose.experiments import ba_gain, epfl_coverage, epfl_images, point_uncertainty, sfm_coverage
 from tempose.experiments.base import Result, RunOptions
 
 
@@ -41,6 +41,14 @@ def rows_of(name: str) -> list[dict]:
     if name == "sfm-coverage":
         columns = {f"{kind}_{level}": level / 100 for kind in sfm_coverage.KINDS for level in (50, 80, 95)}
         return [{"setting": s, "seed": k, **columns} for s in sfm_coverage.SETTINGS for k in range(2)]
+    if name == "epfl-coverage":
+        return [
+            {"data": data, "calibration": calibration}
+            | {f"n_{kind}": n for kind in epfl_coverage.KINDS}
+            | {f"{kind}_{level}": share * level / 100 for kind in epfl_coverage.KINDS for level in (50, 80, 95)}
+            for data, n, share in (("fountain-P11", 10, 1.0), ("castle-P30", 30, 0.5))
+            for calibration in epfl_coverage.CALIBRATIONS
+        ]
     return [
         {"data": "dino", "by": by, "value": value, "relative_sigma": 0.1 * value, "relative_sigma_pose": 0.05 * value}
         for by in point_uncertainty.PROPERTIES
@@ -55,6 +63,7 @@ def rows_of(name: str) -> list[dict]:
         ("ba-gain", ba_gain),
         ("point-uncertainty", point_uncertainty),
         ("sfm-coverage", sfm_coverage),
+        ("epfl-coverage", epfl_coverage),
     ],
 )
 def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
@@ -66,6 +75,9 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]
+    if name == "epfl-coverage":
+        assert table[-1]["data"] == "all" and table[-1]["n_position"] == 40
+        assert abs(table[-1]["position_80"] - 0.8 * (10 * 1.0 + 30 * 0.5) / 40) < 1e-12  # every camera counts once
     if name == "epfl":
         assert table[-1]["paper_tg_mcmc_deg"] == 0.622 and table[0]["scales"] == "true"
         assert table[-1]["paper_best_m"] == 0.212

@@ -172,9 +172,9 @@ def test_mixed_draws_have_the_covariance_they_should() -> None:
     blocks = np.einsum("dna,dnb->nab", own, own) / count
     wide = own * np.sqrt(np.repeat(resample._excess_width(off, blocks), 3))
     worth = 1.0 / (1.0 / r + 1.0 / NEIGHBOURHOODS)
-    expected = (10.0 * covariance(wide, wide) + worth * covariance(off, off)) / (10.0 + worth - 4.0)
+    expected = (10.0 * covariance(wide, wide) + worth * covariance(off, off)) / (10.0 + worth - 2.0)
     sigma = np.sqrt(np.diag(expected))
     assert np.abs((covariance(moved, moved) - expected) / np.outer(sigma, sigma)).max() < 5.0 / np.sqrt(count)
-    together = worth * covariance(off, calibration) / (10.0 + worth - 4.0)  # draws know which calibration moved them
+    together = worth * covariance(off, calibration) / (10.0 + worth - 2.0)  # draws know which calibration moved them
     sigma_k = np.std(changed, axis=0).ravel()
     assert np.abs((covariance(moved, changed) - together) / np.outer(sigma, sigma_k)).max() < 5.0 / np.sqrt(count)

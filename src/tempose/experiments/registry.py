@@ -105,6 +105,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "are the error bars of cameras and points right: truths inside 50, 80 and 95 % regions, on COLMAP's synthetic data",
         "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
     ),
+    "epfl-coverage": Entry(
+        "epfl_coverage",
+        "true cameras inside the 50, 80 and 95 % regions on the EPFL photographs, with and without an error of the calibration",
+        "Not in the paper, which has no error bars of cameras. Needs pycolmap.",
+    ),
     "threedmatch": Entry(
         "threedmatch",
         "rotation and translation error of every method on five real scans",

@@ -47,6 +47,7 @@ _LEVELS = (0.5, 0.8, 0.95)
 _FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 _PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
+_SPENT = 2.0  # see mixed()
 
 
 def image_noise(pairs: Pairs) -> float:
@@ -239,18 +240,18 @@ def widening(found: Synchronised, halves: Halves, seed: int = 0) -> float:
 def mixed(draws: Iterable[tuple[Array, Array]], halves: Halves, poses: Poses, seed: int = 0) -> list[CameraDraw]:
     """Draws of the graph's posterior, mixed with random combinations of what halves differ by.
 
-    Their covariance, over all cameras together, is ``(p·C + r·S)/(p + r − 4)`` where C is that of the posterior, its
+    Their covariance, over all cameras together, is ``(p·C + r·S)/(p + r − 2)`` where C is that of the posterior, its
     orientations and its positions made as wide as S, which is that of the halvings; p and r are how many independent
     observations C and S are worth. Few halvings know how uncertain each camera is and which move together, but not all
-    directions. It is the mean of an inverse Wishart distribution of the three coordinates of an orientation or a
-    position: a covariance found from few observations is itself uncertain, which widens regions.
+    directions. The 2 widens regions because a covariance from few observations is itself uncertain (an inverse Wishart
+    distribution would have 4), less what halves differ by too much, as each has fewer points; it was set on synthetic data.
     """
     own = np.array([tangent(*aligned(wxyz, position, poses), poses) for wxyz, position in draws])
     if len(own) < 2:
         return []
     own *= np.sqrt(np.repeat(_excess_width(halves.off, np.einsum("dna,dnb->nab", own, own) / len(own)), 3))
     worth = 1.0 / (1.0 / len(halves) + 1.0 / NEIGHBOURHOODS)
-    freedom = _PRIOR_WORTH + worth - 4.0
+    freedom = _PRIOR_WORTH + worth - _SPENT
     weight = streams.generator(seed, "resample", 1 << 21).standard_normal((len(own), len(halves)))
     weight *= np.sqrt(worth / (freedom * len(halves)))
     moved = np.sqrt(_PRIOR_WORTH / freedom) * own + np.tensordot(weight, halves.off, axes=1)
