@@ -10,6 +10,7 @@ import pytest
 from tempose.cli import main
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
+from tempose.io import read_poses
 from tempose.io.ply import read_ply, write_ply
 from tempose.poses import Poses
 from tempose.report import cloud
@@ -49,6 +50,16 @@ def test_a_saved_scene_comes_back_whole(tmp_path: Path) -> None:
     assert again.structure.sigma_px == scene.structure.sigma_px and again.structure.n_draws == 5
     assert np.array_equal(again.observations.pixel, scene.observations.pixel)
     assert again.colour is not None and np.array_equal(again.colour, scene.colour)
+
+
+def test_the_table_of_cameras_is_read_as_poses(tmp_path: Path) -> None:
+    scene = make_scene()
+    scene.write_cameras(tmp_path / "cameras.csv")
+    again = read_poses(tmp_path / "cameras.csv")
+    assert again.ids == scene.poses.ids and np.array_equal(again.position, scene.poses.position)
+    table = np.genfromtxt(tmp_path / "cameras.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(table["sigma_rz_deg"], np.degrees(0.01))
+    np.testing.assert_allclose(table["sigma_pos"], scene.camera_sigma[1])
 
 
 def test_missing_and_broken_scenes_are_told(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
-"""Writing files whole or not at all."""
+"""Writing files whole or not at all, and tables as text."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tempose.errors import TemposeError
 
@@ -41,3 +47,13 @@ def shown(path: str | Path) -> str:
 def reason(error: Exception) -> str:
     """What the operating system said, in words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def csv_text(header: Sequence[str], columns: Sequence[Any]) -> str:
+    """A table as comma-separated text; numbers with all their digits."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    plain = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns]
+    writer.writerows(zip(*plain, strict=True))
+    return out.getvalue()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import shutil
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from tempose.bingham import Bingham
 from tempose.errors import DrawsError, OptionError
-from tempose.files import write_atomically
+from tempose.files import csv_text, write_atomically
 from tempose.gauge import FRAME, ORDER, Gauge, find_id
 from tempose.graph import PoseGraph
 from tempose.inference.diagnostics import RHAT_BAD, Diagnostics, diagnose, diagnostics_lines
@@ -350,9 +348,9 @@ class Solution:
         if all(isinstance(name, int) for name in self.graph.node_ids):
             write_poses(home / "poses.g2o", self.estimate)
             write_poses(home / "poses.tum", self.estimate)
-        write_atomically(home / "poses.csv", _table(*self._pose_columns()).encode())
+        write_atomically(home / "poses.csv", csv_text(*self._pose_columns()).encode())
         self._save_modes(home)
-        write_atomically(home / "edges.csv", _table(*self._edge_columns()).encode())
+        write_atomically(home / "edges.csv", csv_text(*self._edge_columns()).encode())
         write_graph(home / "graph.csv", self.graph)
         np.save(home / "trace.npy", self.trace)
         self._save_priors(home)
@@ -372,7 +370,7 @@ class Solution:
             old.unlink()
         for k, mode in enumerate(self.modes.modes if self.modes is not None else ()):
             if k != self.modes.home:  # type: ignore[union-attr]
-                table = _table(*self._columns_of(mode.poses, self.mode_nodes(k), None))
+                table = csv_text(*self._columns_of(mode.poses, self.mode_nodes(k), None))
                 write_atomically(home / f"poses.mode-{k + 1}.csv", table.encode())
 
     def _columns_of(
@@ -513,12 +511,3 @@ def _median(x: Array) -> float:
 def _plain(x: float) -> float | None:
     """JSON has no NaN."""
     return x if math.isfinite(x) else None
-
-
-def _table(header: list[str], columns: list[Any]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    plain = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns]
-    writer.writerows(zip(*plain, strict=True))
-    return out.getvalue()

@@ -89,6 +89,7 @@ def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:
 
     found.solution.save(home / "cameras")
     found.scene.save(home / "scene.npz")
+    found.scene.write_cameras(home / "cameras.csv")
     found.scene.write_clouds(home)
     found.scene.write_colmap(home / "colmap")
     facts = found.facts()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.errors import GraphError, ParseError
-from tempose.files import write_atomically
+from tempose.files import csv_text, write_atomically
 from tempose.geometry import quaternion as quat
 from tempose.io._text import PathLike
 from tempose.io.ply import write_ply
@@ -137,6 +137,20 @@ class Scene:
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise ParseError(file, None, "is cut off or not a reconstruction; run 'tempose sfm' again") from None
+
+    def write_cameras(self, path: PathLike) -> None:
+        """A table of the cameras with their error bars, in the gauge of the scene; ``tempose eval`` reads it as poses."""
+        deviation = np.sqrt(np.diagonal(self.camera_covariance, axis1=1, axis2=2))
+        columns = {
+            "id": [str(name) for name in self.poses.ids],
+            **{name: self.poses.position[:, k] for k, name in enumerate("xyz")},
+            **{f"q{name}": self.poses.wxyz[:, k] for k, name in enumerate("wxyz")},
+            "sigma_rot_deg": self.camera_sigma[0],
+            "sigma_pos": self.camera_sigma[1],
+            **{f"sigma_r{name}_deg": np.degrees(deviation[:, k]) for k, name in enumerate("xyz")},
+            **{f"sigma_{name}": deviation[:, 3 + k] for k, name in enumerate("xyz")},
+        }
+        write_atomically(path, csv_text(list(columns), list(columns.values())).encode())
 
     def write_clouds(self, directory: PathLike) -> None:
         """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
