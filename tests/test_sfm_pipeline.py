@@ -314,6 +314,33 @@ def test_pythons_sqlite_stays_away_while_colmap_writes(
     assert ("features", 3, 3) in seen and ("matching", 3, 3) in seen and len(seen) > 4
 
 
+def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
+    """A second run into the same directory starts from the first one's result, and must not end elsewhere."""
+    path = tmp_path / "features.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE cameras (params BLOB, prior_focal_length INTEGER)")
+        connection.execute("INSERT INTO cameras VALUES (?, 0)", (np.array([1200.0, 1.0]).tobytes(),))
+        connection.commit()
+    calls = []
+
+    class Colmap:
+        ViewGraphCalibrationOptions = dict
+
+        @staticmethod
+        def calibrate_view_graph(database: Path, options: dict) -> bool:
+            calls.append(options)
+            with closing(sqlite3.connect(database)) as connection:
+                connection.execute(
+                    "UPDATE cameras SET params = ?, prior_focal_length = 1",
+                    (np.array([1000.0 + len(calls), 1.0]).tobytes(),),
+                )
+                connection.commit()
+            return True
+
+    first, second = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
+    assert first == second and "1001 px" in first and "the first guess was 1200" in first and len(calls) == 1
+
+
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "photographs"
     folder.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tempose.errors import OptionError, ParseError, TemposeError
+from tempose.files import write_atomically
 from tempose.sfm.cameras import Intrinsics, require_pycolmap
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
@@ -131,15 +133,20 @@ def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, report: Progr
 
 
 def _calibrate(pycolmap: Any, database: Path) -> str:
-    """Find the focal length from the pairs, and say what is taken for the camera."""
-    start, from_exif = _focal_length(database)
-    if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
-        raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
-    found, _ = _focal_length(database)
+    """Find the focal length from the pairs, once, and say what is taken for the camera."""
+    about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
+    now, from_exif = _focal_length(database)
+    known = json.loads(about.read_text()) if about.exists() else {}
+    if known.get("found") != now:
+        if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
+            raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
+        known = {"start": now, "from_exif": from_exif, "found": _focal_length(database)[0]}
+        write_atomically(about, json.dumps(known).encode())
+    before = f"{'EXIF says' if known['from_exif'] else 'the first guess was'} {known['start']:.0f}"
     return (
-        f"no calibration is given: a focal length of {found:.0f} px is found from the pairs "
-        f"({'EXIF says' if from_exif else 'the first guess was'} {start:.0f}), the principal point is taken to be the middle and "
-        "the lens free of distortion; error bars take all that as known to 0.5%; with --intrinsics the result is better"
+        f"no calibration is given: a focal length of {known['found']:.0f} px is found from the pairs ({before}), the principal "
+        "point is taken to be the middle and the lens free of distortion; error bars take that as known to 0.5%, unless "
+        "--calibration-error says otherwise; with --intrinsics the result is better"
     )
 
 
