@@ -1,8 +1,8 @@
 """How far the cameras may be off, found by estimating them again from one half of the points and from the other.
 
 Pairs share image points, and the lengths of baselines are averages over all pairs; a pose graph takes its edges as
-independent. Matches have wrong neighbours among them and errors that neighbours have in common; a pair's covariance
-takes them as independent and Gaussian. Both make the posterior of the graph too narrow. Two halves of the points, each
+independent. Some matches are wrong, and neighbours have errors in common; a pair's covariance takes matches as
+independent and Gaussian. Both make the posterior of the graph too narrow. Two halves of the points, each
 put through the same steps, see all of it: an estimate from a half has twice the variance, so that half the difference of
 two scatters as the estimate does about the truth. The halves are made of whole neighbourhoods of points, which keeps
 errors that neighbours share together. What all points share, an error of the calibration above all, no halves show; it is
@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 NEIGHBOURHOODS = 64
-"""Cells of about equally many points that the scene is cut into; a half has every other of them, drawn at random."""
+"""Cells of about equally many points that the scene is cut into; a half has half of them, drawn at random."""
 _GAUSSIAN_DRAWS = 200
 _LEVELS = (0.5, 0.8, 0.95)
 _FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
