@@ -240,6 +240,18 @@ def test_a_spoilt_database_is_told_in_one_line(
         read_database(spoil(synthetic[0], tmp_path / "spoilt.db", statement))
 
 
+def test_error_bars_know_whether_cameras_were_calibrated(synthetic: tuple[Path, Poses], tmp_path: Path) -> None:
+    assert read_database(synthetic[0]).calibrated
+    guessed = read_database(spoil(synthetic[0], tmp_path / "guessed.db", "UPDATE cameras SET prior_focal_length = 0"))
+    assert not guessed.calibrated and "no focal length from a calibration" in guessed.notices[0]
+    options = SfmOptions(rounds=0, draws=8, replicates=20)
+    known, rough = (reconstruct_views(views, options).scene for views in (read_database(synthetic[0]), guessed))
+    assert "calibration known to 0.1%" in known.gauge and "calibration known to 0.5%" in rough.gauge
+    assert np.median(rough.camera_sigma[1]) > 1.5 * np.median(known.camera_sigma[1])
+    with pytest.raises(OptionError, match="relative"):
+        SfmOptions(calibration_error=2.0)
+
+
 def test_a_model_that_is_not_whole_is_told(synthetic: tuple[Path, Poses], tmp_path: Path) -> None:
     for name in ("cameras.txt", "images.txt"):
         (tmp_path / name).write_bytes((synthetic[0].parent / name).read_bytes())

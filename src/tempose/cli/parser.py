@@ -463,7 +463,7 @@ def _sfm(commands: Commands) -> None:  # type: ignore[valid-type]
     parser.add_argument(
         "--calibration-error", type=float, metavar="E",
         help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
-        "default 0.001, or 0.005 if it is not given; 0: perfect",
+        "default 0.001, or 0.005 for one that is guessed; 0: perfect",
     )  # fmt: skip
     parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
     parser.add_argument(
