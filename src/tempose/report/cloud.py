@@ -120,7 +120,7 @@ def _facts(scene: Scene) -> list[Fact]:
     )
     if s.n_draws:
         facts.append(
-            Fact("from the poses", f"{100 * share:.0f}%", f"of the variance, over {s.n_draws} posterior draws")
+            Fact("from the cameras", f"{100 * share:.0f}%", f"of the variance, calibration included; {s.n_draws} draws")
         )
     facts.append(Fact("image noise", f"{s.sigma_px:.2g} px", "per axis"))
     return facts
@@ -180,6 +180,6 @@ def _histograms(scene: Scene) -> list[Histogram]:
     ]
     if s.n_draws:
         charts.insert(
-            1, Histogram("Point σ from the poses", rms_sigma(s.pose_covariance)[good], scene.unit, things="points")
+            1, Histogram("Point σ from the cameras", rms_sigma(s.pose_covariance)[good], scene.unit, things="points")
         )
     return charts
