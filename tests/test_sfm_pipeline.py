@@ -206,6 +206,8 @@ def test_errors_to_the_truth_are_told(
     assert "error to the truth: 0." in said
     covered = re.search(r"inside the 95% regions: (\d) orientations and (\d) positions of 5", said)
     assert covered is not None and min(map(int, covered.groups())) >= 3
+    assert main(["eval", str(tmp_path / "out"), str(tmp_path / "true.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_nodes"] == 5
     page = (tmp_path / "out" / "report.html").read_text()
     assert "error to the truth" in page and "<h1>out</h1>" in page
     assert main([*command, "--seed", "1", "--quiet"]) == 0  # what an earlier run left does not stop the next

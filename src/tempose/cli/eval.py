@@ -19,7 +19,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.metrics import graph_consistency, pose_errors
 
     path = Path(arguments.estimate)
-    estimate = read_poses(path / "poses.csv" if path.is_dir() else path)
+    if (path / "cameras.csv").is_file():  # of 'tempose sfm', whose solve is in a folder of its own
+        estimate, path = read_poses(path / "cameras.csv"), path / "cameras"
+    else:
+        estimate = read_poses(path / "poses.csv" if path.is_dir() else path)
     truth = read_poses(arguments.truth)
     errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.robust)
     graph = _graph(arguments, path)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
     from tempose.cli.solve import prepare_directory
+    from tempose.io import read_poses
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import read_views, reconstruct_views
     from tempose.solver import Progress
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         calibration_error=arguments.calibration_error,
     )  # fmt: skip
     source, home = Path(arguments.source), Path(arguments.output)
-    truth = None if arguments.truth is None else _truth(arguments.truth)
+    truth = None if arguments.truth is None else read_poses(arguments.truth)
     prepare_directory(home / "cameras", overwrite=True)  # draws take seconds; features and matches minutes
     if arguments.overwrite:
         for old in home.glob("features.db*"):  # SQLite's journals, too
@@ -62,13 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     return 0
-
-
-def _truth(path: str) -> Poses:
-    from tempose.io import read_poses
-    from tempose.io.epfl_cameras import read_epfl_cameras
-
-    return read_epfl_cameras(path) if Path(path).is_dir() else read_poses(path)
 
 
 def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:

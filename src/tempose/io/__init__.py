@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tempose.errors import OptionError, ParseError
 from tempose.graph import PoseGraph
-from tempose.io import csvfile, epfl_rotations, g2o, onedsfm, threedmatch, tum
+from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
 from tempose.io._text import PathLike, content_lines, read_text
 from tempose.io.options import ReadOptions
 from tempose.poses import Poses
@@ -67,8 +67,11 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
 def read_poses(path: PathLike, format: str | None = None) -> Poses:
     """Read absolute poses, ``world_from_node``.
 
-    g2o vertices, a TUM trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses.
+    g2o vertices, a TUM trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses; a folder of
+    ``.camera`` files of the EPFL photographs.
     """
+    if format is None and epfl_cameras.is_folder(path):
+        return epfl_cameras.read_epfl_cameras(path)
     readers = {
         "g2o": g2o.read_poses,
         "csv": csvfile.read_poses,

@@ -18,6 +18,11 @@ from tempose.poses import Poses
 _NUMBERS = 26
 
 
+def is_folder(path: PathLike) -> bool:
+    """Whether a folder holds ``.camera`` files."""
+    return any(Path(path).glob("*.camera"))
+
+
 def read_epfl_cameras(folder: PathLike) -> Poses:
     """Poses of all cameras of a folder; ids are the image names."""
     folder = Path(folder)

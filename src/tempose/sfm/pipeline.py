@@ -141,6 +141,8 @@ def reconstruct_views(
         progress=lambda now: progress(now.phase, now.done, now.total),
     )  # fmt: skip
     poses = solution.estimate
+    error = options.error_of(views.calibrated)
+    known = f"calibration known to {100.0 * error:g}%" if error else "calibration taken as perfect"
     unit, scale = ("m", "metric") if options.scales == "truth" else ("units", "the median baseline is 1")
     part = _select(views, poses)
     moved = [] if solution.draws is None or halves is None else mixed(solution.draws, halves, poses, options.seed)
@@ -155,8 +157,7 @@ def reconstruct_views(
     scene = Scene(
         poses, part.K, part.size, _camera_covariance(moved, poses), seen, structure,
         None if images is None else sample_colours(images, part, seen),
-        "each draw aligned with the estimate by rotation, scale and translation of all cameras; calibration known to "
-        f"{100.0 * options.error_of(views.calibrated):g}%; {scale}", unit,
+        f"each draw aligned with the estimate by rotation, scale and translation of all cameras; {known}; {scale}", unit,
     )  # fmt: skip
     clock("colours")
     return Reconstruction(views, motion, solution, scene, clock.seconds)
