@@ -380,7 +380,7 @@ def test_epfl_cameras(tmp_path: Path) -> None:
     from tempose.io.epfl_cameras import read_epfl_cameras
 
     (tmp_path / "a.jpg.camera").write_text("9 0 5\n0 9 5\n0 0 1\n0 0 0\n0 -1 0\n1 0 0\n0 0 1\n1 2 3\n10 10\n")
-    poses = read_epfl_cameras(tmp_path)
+    poses = tempose.io.read_poses(tmp_path)  # found by its files
     assert poses.ids == ("a.jpg",) and np.allclose(poses.position, [[1, 2, 3]])
     np.testing.assert_allclose(poses.wxyz[0], [np.sqrt(0.5), 0, 0, np.sqrt(0.5)])
     (tmp_path / "b.jpg.camera").write_text("1 2 3")
