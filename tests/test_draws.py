@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +174,11 @@ def test_saved_solutions_reload(tmp_path: Path) -> None:
     )
     with pytest.raises(DrawsError, match=r"no result\.json"):
         tempose.Solution.load(tmp_path)
+
+
+def test_a_result_whose_nodes_have_numbers_as_text_comes_back(tmp_path: Path) -> None:
+    graph = tempose.simulate(6, seed=1).graph
+    names = ("1", "2", "03", "-4", "5.jpg", "'x")
+    tempose.solve(replace(graph, node_ids=names, initial=None), draws=20, directory=tmp_path).save(tmp_path)
+    again = tempose.Solution.load(tmp_path)
+    assert again.estimate.ids == again.graph.node_ids == names

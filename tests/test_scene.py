@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,10 @@ def test_the_table_of_cameras_is_read_as_poses(tmp_path: Path) -> None:
     table = np.genfromtxt(tmp_path / "cameras.csv", delimiter=",", names=True)
     np.testing.assert_allclose(table["sigma_rz_deg"], np.degrees(0.01))
     np.testing.assert_allclose(table["sigma_pos"], scene.camera_sigma[1])
+    numbers = tuple(str(k) for k in range(len(scene.poses)))
+    numbered = replace(scene, poses=Poses(numbers, scene.poses.wxyz, scene.poses.position))
+    numbered.write_cameras(tmp_path / "cameras.csv")
+    assert read_poses(tmp_path / "cameras.csv").ids == numbered.poses.ids  # text that looks like a number stays text
 
 
 def test_missing_and_broken_scenes_are_told(tmp_path: Path) -> None:

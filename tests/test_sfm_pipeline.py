@@ -353,6 +353,8 @@ def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
 
     first, second = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
     assert first == second and "1001 px" in first and "the first guess was 1200" in first and len(calls) == 1
+    (tmp_path / "features.db.focal.json").write_text('{"found": ')  # cut off: it is found again
+    assert "1002 px" in features._calibrate(Colmap, path)
 
 
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tempose.inference.draws import Draws, read_draws
 from tempose.inference.modes import PROBES, Modes, find_modes
 from tempose.inference.predictive import EdgeChecks, check_edges
 from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
+from tempose.io.csvfile import name_text
 from tempose.likelihood import RobustLikelihood
 from tempose.metrics import graph_consistency
 from tempose.optimum.certificate import Certificate
@@ -377,7 +378,7 @@ class Solution:
         self, poses: Poses, nodes: NodeSummary | None, found: Diagnostics | None
     ) -> tuple[list[str], list[list[Any]]]:
         header = ["id", "x", "y", "z", "qw", "qx", "qy", "qz", "component"]
-        columns: list[Any] = [poses.ids, *poses.position.T, *poses.wxyz.T, self.graph.component]
+        columns: list[Any] = [list(map(name_text, poses.ids)), *poses.position.T, *poses.wxyz.T, self.graph.component]
         if nodes is not None:
             header += ["sigma_rot_deg", "sigma_pos", "entropy"]
             header += [f"sigma_{a}" for a in ("rx_deg", "ry_deg", "rz_deg", "x", "y", "z")]
@@ -394,7 +395,7 @@ class Solution:
         return header, columns
 
     def _edge_columns(self) -> tuple[list[str], list[Any]]:
-        ids, r = self.graph.node_ids, self.residuals
+        ids, r = list(map(name_text, self.graph.node_ids)), self.residuals
         header, columns = (
             ["i", "j", "rotation_deg", "translation", "surprise", "p_value"],
             [

@@ -139,8 +139,7 @@ def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
 
 
 def _covered(found: Reconstruction, truth: Poses) -> str:
-    from tempose.sfm.truth import camera_errors
+    from tempose.sfm.truth import camera_errors, inside
 
-    limit = 7.815  # 95% quantile of χ² with 3 degrees of freedom
-    turned, placed = (squared < limit for squared in camera_errors(found.scene, truth))
+    turned, placed = (inside(squared, 0.95) for squared in camera_errors(found.scene, truth))
     return f"inside the 95% regions: {turned.sum()} orientations and {placed.sum()} positions of {len(placed)} true cameras"

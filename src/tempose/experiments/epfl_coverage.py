@@ -32,12 +32,14 @@ def run(cell: Cell) -> list[Row]:
     """Share of the true cameras inside the regions of each level, and the median 1σ."""
     options = SfmOptions(seed=cell["seed"], calibration_error=CALIBRATIONS[cell["calibration"]])
     scene = reconstruct_views(photographs.views(cell["data"]), options).scene
-    orientation, position = camera_errors(scene, photographs.truth(cell["data"]))
-    found = shares({"orientation": orientation, "position": position, "point": np.empty(0)})
+    squared = dict(zip(KINDS, camera_errors(scene, photographs.truth(cell["data"])), strict=True))
     sigma_rot, sigma_pos = scene.camera_sigma
-    row = {name: value for name, value in found.items() if "point" not in name}
     return [
-        {**row, "median_sigma_rot_deg": float(np.median(sigma_rot)), "median_sigma_pos": float(np.median(sigma_pos))}
+        {
+            **shares(squared),
+            "median_sigma_rot_deg": float(np.median(sigma_rot)),
+            "median_sigma_pos": float(np.median(sigma_pos)),
+        }
     ]
 
 

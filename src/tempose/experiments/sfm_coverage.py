@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from tempose.experiments import figures
 from tempose.experiments.base import Cell, DataMissing, Experiment, Result, Row, RunOptions, as_text, over_seeds
@@ -21,7 +20,7 @@ from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import read_views, reconstruct_views
 from tempose.sfm.scene import Scene
 from tempose.sfm.synchronise import SyncOptions
-from tempose.sfm.truth import camera_errors, point_errors
+from tempose.sfm.truth import camera_errors, inside, point_errors
 from tempose.sfm.views import Views
 
 Array = NDArray[np.float64]
@@ -125,10 +124,10 @@ def squared_errors(cell: Cell) -> dict[str, Array]:
 
 def shares(squared: dict[str, Array]) -> Row:
     """Share of normalised errors inside the region of each level, and how many there are; NaN has no truth."""
-    row: Row = {f"n_{kind}": int(np.isfinite(squared[kind]).sum()) for kind in KINDS}
-    for kind, level in itertools.product(KINDS, LEVELS):
-        known = squared[kind][np.isfinite(squared[kind])]
-        row[f"{kind}_{100 * level:.0f}"] = float(np.mean(known < chi2.ppf(level, 3))) if len(known) else None
+    row: Row = {f"n_{kind}": int(np.isfinite(errors).sum()) for kind, errors in squared.items()}
+    for (kind, errors), level in itertools.product(squared.items(), LEVELS):
+        known = errors[np.isfinite(errors)]
+        row[f"{kind}_{100 * level:.0f}"] = float(np.mean(inside(known, level))) if len(known) else None
     return row
 
 

@@ -152,7 +152,8 @@ def _read_name(path: PathLike, line: int, cell: str, column: str) -> NodeId:
     return int(text)
 
 
-def _name_text(name: NodeId) -> str:
+def name_text(name: NodeId) -> str:
+    """A node's name as it stands in a table: text that looks like a number has an apostrophe in front."""
     if isinstance(name, int):
         if not -(2**63) <= name < 2**63:
             raise GraphError(f"node {name} is beyond the 64-bit integers; rename it")
@@ -196,7 +197,7 @@ def read_poses(path: PathLike) -> Poses:
 def write_poses(path: PathLike, poses: Poses) -> None:
     """Write a table of poses."""
     values = np.concatenate([poses.position, poses.wxyz], axis=1).tolist()
-    rows = ([_name_text(name), *map(number_text, row)] for name, row in zip(poses.ids, values, strict=True))
+    rows = ([name_text(name), *map(number_text, row)] for name, row in zip(poses.ids, values, strict=True))
     _write_table(path, ["id", *_POSE], rows)
 
 
@@ -395,7 +396,7 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
     prior_rows = [["" if np.isnan(x) else number_text(x)] for x in prior.tolist()] or [[]] * graph.n_edges
     fixed = ["fixed"] if graph.fixed else []
     names = ["i", "j", *_Q, *_T, *lambda_names, *tau_names, *prior_names, *fixed]
-    name_of = [_name_text(name) for name in graph.node_ids]
+    name_of = [name_text(name) for name in graph.node_ids]
     rows = []
     in_order = dict.fromkeys(np.stack([graph.edge_i, graph.edge_j], axis=1).reshape(-1).tolist())
     if shown is not None or fixed or list(in_order) != list(range(graph.n_nodes)):

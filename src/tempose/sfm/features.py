@@ -136,7 +136,7 @@ def _calibrate(pycolmap: Any, database: Path) -> str:
     """Find the focal length from the pairs, once, and say what is taken for the camera."""
     about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
     now, from_exif = _focal_length(database)
-    known = json.loads(about.read_text()) if about.exists() else {}
+    known = _read_focal(about)
     if known.get("found") != now:
         if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
             raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
@@ -148,6 +148,15 @@ def _calibrate(pycolmap: Any, database: Path) -> str:
         "point is taken to be the middle and the lens free of distortion; error bars take that as known to 0.5%, unless "
         "--calibration-error says otherwise; with --intrinsics the result is better"
     )
+
+
+def _read_focal(about: Path) -> dict[str, Any]:
+    """What an earlier run wrote of the focal length; nothing if it cannot be read, and it is found again."""
+    try:
+        known = json.loads(about.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) and {"start", "from_exif", "found"} <= known.keys() else {}
 
 
 def _focal_length(database: Path) -> tuple[float, bool]:

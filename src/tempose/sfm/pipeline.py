@@ -19,7 +19,7 @@ from tempose.sfm.features import Progress, build_database, read_intrinsics, sile
 from tempose.sfm.model import is_model, read_model
 from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.resample import Halves, half_differences, image_noise, mixed, widening
+from tempose.sfm.resample import Halves, half_differences, mixed, widening
 from tempose.sfm.scene import Scene
 from tempose.sfm.structure import CameraDraw, StructureOptions, reconstruct
 from tempose.sfm.tracks import observations
@@ -150,7 +150,7 @@ def reconstruct_views(
     seen = observations(part, _renumbered(motion.pairs, views, part))
     structure = reconstruct(
         poses, part.K, seen, moved[::_DRAWS_PER_POINT_DRAW],
-        replace(options.structure, sigma_px=options.structure.sigma_px or image_noise(motion.pairs)),
+        replace(options.structure, sigma_px=options.structure.sigma_px or motion.pairs.sigma_px),
         lambda done: progress("points", done, max(options.draws, 1)),
     )  # fmt: skip
     clock("points")
@@ -211,7 +211,7 @@ def _renumbered(pairs: Pairs, views: Views, part: Views) -> Pairs:
     new = {name: k for k, name in enumerate(part.names)}
     row = np.array([new.get(name, -1) for name in views.names])[pairs.views].reshape(-1, 2)
     keep = np.flatnonzero((row >= 0).all(axis=1))
-    return Pairs(row[keep], tuple(pairs.poses[k] for k in keep), tuple(pairs.matches[k] for k in keep))
+    return replace(pairs.some(keep), views=row[keep])
 
 
 def _camera_covariance(draws: list[CameraDraw], reference: Poses) -> Array:

@@ -50,14 +50,6 @@ _PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
 _SPENT = 2.0  # see mixed()
 
 
-def image_noise(pairs: Pairs) -> float:
-    """Noise of an image coordinate, pixels: the median over matches of what their pair found."""
-    sigma = np.array([pose.sigma_px for pose in pairs.poses])
-    count = np.array([len(match) for match in pairs.matches])
-    order = np.argsort(sigma)
-    return float(sigma[order][np.searchsorted(np.cumsum(count[order]), 0.5 * count.sum())])
-
-
 # ---------------------------------------------------------------------- halves
 
 
@@ -150,10 +142,7 @@ class _Split:
     def of(cls, views: Views, pairs: Pairs, poses: Poses) -> _Split:
         posed = np.array([name in poses.index for name in views.names])
         inside = np.flatnonzero(posed[pairs.views].all(axis=1))
-        part = Pairs(
-            pairs.views[inside], tuple(pairs.poses[k] for k in inside), tuple(pairs.matches[k] for k in inside)
-        )
-        seen, at = observed_keypoints(views, part)
+        seen, at = observed_keypoints(views, pairs.some(inside))
         position = reconstruct(on_all(poses, views.names), views.K, seen).position
         offset = keypoint_offsets(views)
         cell_of = np.full(int(offset[-1]), -1)

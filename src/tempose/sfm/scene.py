@@ -17,6 +17,7 @@ from tempose.errors import GraphError, ParseError
 from tempose.files import csv_text, write_atomically
 from tempose.geometry import quaternion as quat
 from tempose.io._text import PathLike
+from tempose.io.csvfile import name_text
 from tempose.io.ply import write_ply
 from tempose.poses import Poses
 from tempose.sfm.structure import GOOD, STATUS, Observations, Structure, rms_sigma
@@ -142,7 +143,7 @@ class Scene:
         """A table of the cameras with their error bars, in the gauge of the scene; ``tempose eval`` reads it as poses."""
         deviation = np.sqrt(np.diagonal(self.camera_covariance, axis1=1, axis2=2))
         columns = {
-            "id": [str(name) for name in self.poses.ids],
+            "id": [name_text(name) for name in self.poses.ids],
             **{name: self.poses.position[:, k] for k, name in enumerate("xyz")},
             **{f"q{name}": self.poses.wxyz[:, k] for k, name in enumerate("wxyz")},
             "sigma_rot_deg": self.camera_sigma[0],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from tempose.geometry import align
 from tempose.geometry.alignment import Similarity
@@ -47,6 +48,11 @@ def _into(scene: Scene, truth: Poses) -> Similarity:
     true = _part(scene, truth)
     poses = scene.poses.select(true.ids)
     return align((true.wxyz, true.position), (poses.wxyz, poses.position), "sim3")
+
+
+def inside(squared_errors: Array, level: float) -> NDArray[np.bool_]:
+    """Which errors lie inside the region of a level."""
+    return np.asarray(squared_errors < chi2.ppf(level, 3))
 
 
 def squared(error: Array, covariance: Array) -> Array:

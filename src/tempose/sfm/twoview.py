@@ -117,6 +117,18 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.poses)
 
+    def some(self, rows: Index) -> Pairs:
+        """The pairs of these rows."""
+        return Pairs(self.views[rows], tuple(self.poses[k] for k in rows), tuple(self.matches[k] for k in rows))
+
+    @property
+    def sigma_px(self) -> float:
+        """Noise of an image coordinate, pixels: the median over matches of what their pair found."""
+        sigma = np.array([pose.sigma_px for pose in self.poses])
+        count = np.array([len(match) for match in self.matches])
+        order = np.argsort(sigma)
+        return float(sigma[order][np.searchsorted(np.cumsum(count[order]), 0.5 * count.sum())])
+
     @property
     def rotation(self) -> Array:
         """(m, 3, 3)."""
