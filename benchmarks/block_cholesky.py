@@ -22,7 +22,7 @@ from scipy.sparse import bsr_array
 from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
-from tempose.sparse import analyze
+from tempose.numerics.sparse import analyze
 
 BLOCK = 6
 

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 import tempose
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
+from tempose.model.gauge import Gauge
+from tempose.model.posterior import Posterior
 from tempose.optimum.certificate import certify
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
-from tempose.posterior import Posterior
 
 FILES = ["smallGrid3D", "sphere2500", "torus3D", "parking-garage"]
 

@@ -26,16 +26,16 @@ from pathlib import Path
 import numpy as np
 
 import tempose
+from tempose.dynamics.chain import Dynamics
+from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.inference.chain import Dynamics
-from tempose.inference.choice import Problem, choose
-from tempose.inference.schemes import Scheme
-from tempose.inference.tuning import tune
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
-from tempose.posterior import Posterior
+from tempose.sampling.choice import Problem, choose
+from tempose.sampling.tuning import tune
 
 SAMPLERS = ("collapsed", "geodesic-mh", "boa", "nuts", "nuts-dense")
 DENSE = 1000  # dimensions up to which a dense mass matrix can be learnt
@@ -160,7 +160,7 @@ def run_nuts(case: Case, draws: int, budget: float, dense: bool) -> Run | str:
         )
     found = nuts.run(value, np.zeros(d), draws, warmup, 0, dense=dense)
     x = found.draws.reshape(draws, -1, 6)
-    from tempose.poses import Poses
+    from tempose.model.poses import Poses
 
     potentials = []
     for each in x:

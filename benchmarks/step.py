@@ -23,14 +23,14 @@ import numpy as np
 from numba import njit, prange
 from scipy.sparse import csr_array
 
+from tempose._support.streams import key
+from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.schemes import Scheme
-from tempose.kernels import geodesic
-from tempose.kernels.memory import rows
-from tempose.poses import Poses
-from tempose.posterior import Posterior
-from tempose.streams import key
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics import steps as geodesic
+from tempose.numerics.memory import rows
 
 EDGE_BYTES, NODE_BYTES = 80, 208
 STEP, FRICTION = 1e-4, 100.0

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from tempose.geometry import quaternion as quat
-from tempose.poses import Poses
-from tempose.sfm.structure import Observations, StructureOptions, projections, reconstruct
+from tempose.model.poses import Poses
+from tempose.sfm.points import Observations, StructureOptions, projections, reconstruct
 
 Array = NDArray[np.float64]
 K = np.array([[1500.0, 0.0, 750.0], [0.0, 1500.0, 500.0], [0.0, 0.0, 1.0]])

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 import tempose
-from tempose.inference.modes import find_modes, gaussian_odds, search
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
-from tempose.posterior import Posterior
+from tempose.analysis.modes import find_modes, gaussian_odds, search
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.simulation import ambiguous_loop, ambiguous_loop_odds
 
 NODES, SIGMA_DEG = 8, 15.0

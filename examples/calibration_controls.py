@@ -12,8 +12,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tempose.calibration import Setting, calibrate
 from tempose.options import SolveOptions
+from tempose.studies.calibration import Setting, calibrate
 
 SETTING = Setting("control", 6, 0.5, 3.0, 0.05)
 _PAPER = {"step": 0.001, "friction": 1000.0, "coordinates": "paper", "mass": "identity", "thin": 100}

@@ -14,10 +14,10 @@ import argparse
 import numpy as np
 
 import tempose
-from tempose.optimum.curvature import Curvature
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.staircase import solve_to_certificate
 from tempose.optimum.starts import start_poses
-from tempose.posterior import Posterior
 
 
 def main() -> None:

@@ -28,13 +28,13 @@ from rich.console import Console
 from rich.progress import Progress
 from schemes_table import small_graph, squared_frequencies, stationary_mean
 
-from tempose import streams
+from tempose._support import streams
+from tempose.dynamics.chain import Dynamics, GeodesicChain
+from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.inference.chain import Dynamics, GeodesicChain
-from tempose.inference.schemes import Scheme
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.optimum.newton import Minimum
-from tempose.poses import Poses
-from tempose.posterior import Posterior
 
 Array = NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import tempose
-from tempose import streams
-from tempose.calibration import Calibration, Setting, calibrate
-from tempose.calibration.settings import draw_case
+from tempose._support import streams
 from tempose.geometry import se3
+from tempose.studies.calibration import Calibration, Setting, calibrate
+from tempose.studies.calibration.settings import draw_case
 
 NOISE_DEG = (2.0, 5.0, 10.0, 20.0, 30.0, 40.0)
 LEVEL = 0.95

@@ -32,18 +32,18 @@ from rich.console import Console
 from rich.progress import track
 
 from tempose import options as ranges
-from tempose import streams
+from tempose._support import streams
+from tempose.analysis.accuracy import pose_errors
+from tempose.dynamics.descent import optimise
+from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.inference.optimise import optimise
-from tempose.inference.schemes import Scheme
-from tempose.inference.tuning import tune
-from tempose.metrics import pose_errors
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.optimum.certificate import certify
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import random_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate
 from tempose.solver import paper_step
 

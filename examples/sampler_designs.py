@@ -25,15 +25,15 @@ import numpy as np
 
 import tempose
 from tempose.geometry import quaternion as quat
-from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
-from tempose.inference.collapsed import CollapsedTarget as Hessian
-from tempose.kernels.chart import Frame, place, pull_back
-from tempose.kernels.memory import rows
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.posterior import Posterior
+from tempose.numerics.chart import Frame, place, pull_back
+from tempose.numerics.memory import rows
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
-from tempose.posterior import Posterior
+from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
+from tempose.sampling.collapsed import CollapsedTarget as Hessian
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from samplers import effective

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from tempose import streams
-from tempose.inference.chain import COORDINATES, Dynamics, GeodesicChain
-from tempose.inference.schemes import Scheme
-from tempose.optimum.curvature import Curvature
+from tempose._support import streams
+from tempose.dynamics.chain import COORDINATES, Dynamics, GeodesicChain
+from tempose.dynamics.schemes import Scheme
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import Minimum, minimise
-from tempose.posterior import Posterior
 from tempose.simulation import simulate
 
 Array = NDArray[np.float64]

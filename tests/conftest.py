@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
+from tempose.model.graph import PoseGraph
 
 
 @pytest.fixture(scope="session")

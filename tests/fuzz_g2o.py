@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from tempose.errors import TemposeError
-from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph
+from tempose.model.graph import PoseGraph
 
 _INFO3 = "100 0 0 0 0 0 100 0 0 0 0 100 0 0 0 25 0 0 25 0 25"
 _INFO_DENSE = "10 1 0 0.5 0 0 11 0 0 0.1 0 12 0 0 0 400.021 0.00193512 2.06612 399.993 0.496977 99.203"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.geometry import quaternion as quat
-from tempose.poses import Poses
+from tempose.model.poses import Poses
 from tempose.sfm.views import Views
 
 Array = NDArray[np.float64]

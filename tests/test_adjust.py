@@ -9,16 +9,16 @@ import pytest
 from scipy.optimize import least_squares
 
 from sfm_scene import make
+from tempose.analysis.accuracy import pose_errors
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.metrics import pose_errors
-from tempose.poses import Poses
-from tempose.sfm.adjust import AdjustOptions, adjust, reprojection_cost
+from tempose.model.poses import Poses
+from tempose.sfm.bundle import AdjustOptions, adjust, reprojection_cost
+from tempose.sfm.pairs import guided_pairs
 from tempose.sfm.pipeline import bare_scene
+from tempose.sfm.points import FEW_VIEWS, StructureOptions, projections, reconstruct
 from tempose.sfm.refine import refine, settle
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import FEW_VIEWS, StructureOptions, projections, reconstruct
-from tempose.sfm.twoview import guided_pairs
 from test_structure import ring, seen
 
 pytest.importorskip("pycolmap", reason="needs the extra sfm")

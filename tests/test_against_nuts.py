@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose.analysis.diagnostics import mcse_mean
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.diagnostics import mcse_mean
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.simulation import measure
 
 pytest.importorskip("blackjax", reason="BlackJAX is not installed: pip install '.[bench]'")

@@ -12,11 +12,11 @@ import pytest
 import tempose
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.poses import Poses
-from tempose.posterior import residuals
-from tempose.robust import alternatives as module
-from tempose.robust.alternatives import alternatives
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import residuals
+from tempose.outliers import competing as module
+from tempose.outliers.competing import alternatives
 from tempose.simulation import Simulated, corrupt, simulate
 
 FALSE = (quat.exp([0.3, 0.0, 1.2]), np.array([1.0, 2.0, 0.0]))  # the motion of the world that lying edges agree on

@@ -14,30 +14,30 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from tempose import streams
-from tempose.baselines import METHODS, Estimate, NotApplicable, compare
-from tempose.baselines.base import Averaging, motion_weights, motions
-from tempose.baselines.chordal import chordal
-from tempose.baselines.eig import defect_matrix, eig_se3, eig_se3_irls
-from tempose.baselines.godec import decompose, r_godec
-from tempose.baselines.govindu import govindu
-from tempose.baselines.irls import irls, irls_half, least_absolute
-from tempose.baselines.ozyesil import locations, ozyesil, parallel_rigid
-from tempose.baselines.pgd import pgd
-from tempose.baselines.solved import tg_mcmc
-from tempose.baselines.torsello import torsello
+from tempose._support import streams
+from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
+from tempose.dynamics.chain import Dynamics, GeodesicChain
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.inference.chain import Dynamics, GeodesicChain
-from tempose.inference.schemes import Scheme
 from tempose.io import read_poses
-from tempose.metrics import pose_errors
+from tempose.methods import METHODS, Estimate, NotApplicable, compare
+from tempose.methods.base import Averaging, motion_weights, motions
+from tempose.methods.chordal import chordal
+from tempose.methods.eig import defect_matrix, eig_se3, eig_se3_irls
+from tempose.methods.godec import decompose, r_godec
+from tempose.methods.govindu import govindu
+from tempose.methods.irls import irls, irls_half, least_absolute
+from tempose.methods.ours import tg_mcmc
+from tempose.methods.ozyesil import locations, ozyesil, parallel_rigid
+from tempose.methods.pgd import pgd
+from tempose.methods.torsello import torsello
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.optimum.starts import chordal_rotations
-from tempose.poses import Poses
-from tempose.posterior import Posterior
 from tempose.simulation import Simulated, corrupt, simulate
 
 Method = Callable[..., Estimate]

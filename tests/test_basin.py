@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose.analysis.accuracy import pose_errors
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.metrics import pose_errors
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import residuals
 from tempose.optimum.starts import chordal_rotations, with_positions
-from tempose.poses import Poses
-from tempose.posterior import residuals
-from tempose.robust import model, votes
-from tempose.robust.basin import averaged, find_basins
-from tempose.robust.estimate import RobustOptions, fit
-from tempose.robust.identify import in_words, loose_parts
-from tempose.robust.model import odometry_hints, own_probabilities, solve_robust
-from tempose.robust.triangles import HalfEdges, cycle_facts, supported_tree, triangles
-from tempose.robust.votes import Narrow
+from tempose.outliers import estimate as model
+from tempose.outliers.em import RobustOptions, fit
+from tempose.outliers.estimate import odometry_hints, own_probabilities, solve_robust
+from tempose.outliers.loose_parts import in_words, loose_parts
+from tempose.outliers.search import votes
+from tempose.outliers.search.basin import averaged, find_basins
+from tempose.outliers.search.triangles import HalfEdges, cycle_facts, supported_tree, triangles
+from tempose.outliers.search.votes import Narrow
 from tempose.simulation import Simulated, simulate
 
 

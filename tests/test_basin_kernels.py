@@ -9,11 +9,11 @@ import pytest
 
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.poses import Poses
-from tempose.robust import votes
-from tempose.robust.triangles import HalfEdges, triangles
-from tempose.robust.votes import Narrow
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers.search import votes
+from tempose.outliers.search.triangles import HalfEdges, triangles
+from tempose.outliers.search.votes import Narrow
 from tempose.simulation import corrupt, simulate
 
 Pose = tuple[np.ndarray, np.ndarray]

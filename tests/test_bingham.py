@@ -14,10 +14,10 @@ import pytest
 from scipy.special import i0e, i1e
 from scipy.stats import kstest
 
-from tempose import bingham
-from tempose.bingham import Bingham
 from tempose.errors import OptionError
 from tempose.geometry import quaternion
+from tempose.model import bingham
+from tempose.model.bingham import Bingham
 
 GRID = list(itertools.combinations_with_replacement([0.0, 1e-9, 0.03, 1.0, 5.0, 30.0, 700.0, 2e4, 1e6], 3))
 SHAPES = [

@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import block_diag
 
 from tempose.errors import GraphError, OptionError, TemposeError
-from tempose.sparse import NotPositiveDefiniteError, analyze, repeated
+from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, repeated
 
 
 def dense(n, block, pairs, diag, off):

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tempose import streams
-from tempose.bingham import Bingham
-from tempose.calibration import SETTINGS, Calibration, Setting, calibrate
-from tempose.calibration.fitting import (
+from tempose._support import streams
+from tempose.cli import main
+from tempose.errors import OptionError, TemposeError
+from tempose.geometry import quaternion as quat
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.posterior import Posterior, residuals
+from tempose.options import SolveOptions
+from tempose.studies.calibration import SETTINGS, Calibration, Setting, calibrate
+from tempose.studies.calibration.fitting import (
     KEPT,
     QUANTITIES,
     Row,
@@ -23,14 +29,8 @@ from tempose.calibration.fitting import (
     fit,
     unmeasured_pairs,
 )
-from tempose.calibration.settings import Case, draw_case
-from tempose.calibration.uniformity import coverage, finding, holm, rank_tests
-from tempose.cli import main
-from tempose.errors import OptionError, TemposeError
-from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.options import SolveOptions
-from tempose.posterior import Posterior, residuals
+from tempose.studies.calibration.settings import Case, draw_case
+from tempose.studies.calibration.uniformity import coverage, finding, holm, rank_tests
 
 SMALL = Setting("small", 6, 0.5, 3.0, 0.05)
 WIDE = Setting("wide", 5, 0.4, 40.0, 0.5)

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempose.bingham import Bingham
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
 from tempose.optimum.certificate import Dual, certify, isotropic_below, smallest_eigenpair, with_lower_bound
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.staircase import climb, minimise_lifted, round_to_poses, solve_to_certificate, tangent
 from tempose.optimum.starts import random_poses, start_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
 from tempose.simulation import simulate
 
 DATA = os.environ.get("TEMPOSE_DATA")

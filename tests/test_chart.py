@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
-from tempose.kernels.chart import Frame, center, center_back, place, pull_back
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.gauge import Gauge
+from tempose.model.posterior import Posterior, Priors
+from tempose.numerics.chart import Frame, center, center_back, place, pull_back
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.posterior import Posterior, Priors
 from tempose.simulation import simulate
 
 N = 4
@@ -128,7 +128,7 @@ def test_the_frame_is_of_nodes_near_the_most_central_one() -> None:
 
 
 def test_where_a_prior_holds_rotations_no_mean_does() -> None:
-    from tempose.bingham import Bingham
+    from tempose.model.bingham import Bingham
 
     made = simulate(8, seed=4)
     prior = Bingham.from_mode(quat.IDENTITY, np.array([3.0, 5.0, 9.0]))

@@ -14,15 +14,15 @@ import pytest
 from numpy.typing import NDArray
 
 import tempose
+from tempose.analysis import diagnostics as diag
+from tempose.analysis.summary import summarise
 from tempose.errors import OptionError
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference import diagnostics as diag
-from tempose.inference.draws import Draws
-from tempose.inference.summary import summarise
-from tempose.poses import Poses
-from tempose.report.build import report_data
+from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.report.solution_page import report_data
+from tempose.sampling.draws import Draws
 from tempose.simulation import simulate
 
 Array = NDArray[np.float64]

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose.analysis.summary import relative_summary, summarise
 from tempose.errors import DrawsError
-from tempose.inference.summary import relative_summary, summarise
 
 SCRIPT = """
 import sys, tempose
@@ -154,7 +154,7 @@ def test_summary_is_blind_to_quaternion_signs_and_gauge_drift(tmp_path: Path) ->
 
 
 def test_saved_solutions_reload(tmp_path: Path) -> None:
-    from tempose.bingham import Bingham
+    from tempose.model.bingham import Bingham
 
     made = tempose.simulate(9, seed=4)
     prior = tempose.Priors(Bingham.from_mode([1.0, 0, 0, 0], 3.0), 0.0, 0.5)

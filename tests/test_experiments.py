@@ -14,17 +14,20 @@ import numpy as np
 import pytest
 
 from tempose import cli
-from tempose.baselines import METHODS
+from tempose._support.streams import generator
 from tempose.errors import OptionError, TemposeError
-from tempose.experiments import concentration, convergence, descent, evolution, pgd, runner, runtime, temperature
-from tempose.experiments.base import DataMissing, RunOptions, data_folder, left_out, load, over_seeds
-from tempose.experiments.registry import EXPERIMENTS
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
+from tempose.methods import METHODS
+from tempose.model.posterior import Posterior
 from tempose.optimum.starts import random_poses
-from tempose.posterior import Posterior
 from tempose.simulation import corrupt, simulate
-from tempose.streams import generator
+from tempose.studies import runner
+from tempose.studies import watched as descent
+from tempose.studies.experiment import DataMissing, RunOptions, data_folder, left_out, load, over_seeds
+from tempose.studies.experiments import convergence, evolution, pgd, runtime, temperature
+from tempose.studies.experiments import lambda_ as concentration
+from tempose.studies.registry import EXPERIMENTS
 
 FEW = RunOptions(quick=True, seeds=2, methods=("tree", "chordal"))
 

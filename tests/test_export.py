@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose.analysis.diagnostics import ess_bulk
+from tempose.analysis.export import to_arviz, to_netcdf
 from tempose.errors import OptionError
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.diagnostics import ess_bulk
-from tempose.inference.draws import Draws
-from tempose.inference.export import to_arviz, to_netcdf
-from tempose.poses import Poses
+from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.sampling.draws import Draws
 from tempose.simulation import simulate
 
 HAVE = any(importlib.util.find_spec(name) is not None for name in ("arviz_base", "arviz"))
@@ -103,7 +103,7 @@ def test_bad_requests(made: tuple[PoseGraph, Poses, Draws]) -> None:
 @needs_arviz
 def test_values_and_names_arrive(made: tuple[PoseGraph, Poses, Draws]) -> None:
     graph, truth, draws = made
-    data = draws.to_arviz(truth, Gauge(graph))
+    data = to_arviz(draws, truth, Gauge(graph))
     posterior = data["posterior"]
     assert posterior["rotation"].dims == ("chain", "draw", "node", "axis")
     assert posterior["rotation"].shape == (2, 25, 4, 3)

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from conftest import random_graph
+from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.errors import GraphError
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.metrics import graph_consistency, pose_errors
+from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, residuals
 from tempose.optimum.starts import tree_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior, residuals
 from tempose.simulation import SHAPES, simulate
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, "a"), ("a", "b"), ("b", "a"), (2**62, -5)]

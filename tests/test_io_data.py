@@ -10,8 +10,8 @@ import pytest
 
 from tempose.geometry import quaternion as quat
 from tempose.io import ReadOptions, read_graph, read_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 
 
 def data(*parts: str) -> Path:

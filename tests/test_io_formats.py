@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 
 FULL = ReadOptions(precision="full")
 SIGMAS = ReadOptions(sigma_rot_deg=2.0, sigma_trans=0.05)

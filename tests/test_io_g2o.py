@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 
 UPPER = np.triu_indices(6)
 FULL = ReadOptions(precision="full")

@@ -11,10 +11,10 @@ from scipy.io import savemat
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
-from tempose.poses import Poses
-from tempose.posterior import residuals
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import residuals
 
 SIGMA = ReadOptions(sigma_rot_deg=1.0, sigma_trans=0.1)
 FLIP = np.diag([1.0, -1.0, -1.0])

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from conftest import random_graph
-from tempose.baselines import NotApplicable
-from tempose.baselines._kernels import divergence, rotation_errors, shrink
-from tempose.baselines.irls import robust_rotations
-from tempose.baselines.peers import colmap_rotation_averaging
+from tempose.analysis.accuracy import pose_errors
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.metrics import pose_errors
-from tempose.poses import Poses
+from tempose.methods import NotApplicable
+from tempose.methods._kernels import divergence, rotation_errors, shrink
+from tempose.methods.external import colmap_rotation_averaging
+from tempose.methods.irls import robust_rotations
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 from tempose.simulation import corrupt, simulate
 
 RNG = np.random.default_rng

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tempose.bingham import Bingham
+from tempose._support.streams import key as stream_key
+from tempose.dynamics.chain import ChainState, Dynamics, GeodesicChain
+from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.chain import ChainState, Dynamics, GeodesicChain
-from tempose.inference.schemes import Scheme
-from tempose.kernels import elementary, potential
-from tempose.kernels.geodesic import NO_TABLE, advance, advance_parallel, choose_batch
-from tempose.kernels.memory import rows
-from tempose.kernels.potential import minibatch_gradient
-from tempose.kernels.random import NODES_PER_BLOCK, block_of_normals, box_muller, fill_normals, philox
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors, _edge_blocks
-from tempose.streams import key as stream_key
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors, _edge_blocks
+from tempose.numerics import elementary, potential
+from tempose.numerics.memory import rows
+from tempose.numerics.potential import minibatch_gradient
+from tempose.numerics.random import NODES_PER_BLOCK, block_of_normals, box_muller, fill_normals, philox
+from tempose.numerics.steps import NO_TABLE, advance, advance_parallel, choose_batch
 from twins import euclidean_gradient, projected, pure, simulate
 
 PRECISIONS = ["isotropic", "axes", "full"]

@@ -12,26 +12,26 @@ import numpy as np
 import pytest
 
 import tempose
-from tempose.bingham import Bingham
+from tempose.analysis import modes
+from tempose.analysis.diagnostics import mcse_mean
+from tempose.analysis.modes import Minima, Modes, find_modes, gaussian_odds, search
+from tempose.dynamics.chain import Dynamics
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference import modes
-from tempose.inference.chain import Dynamics
-from tempose.inference.choice import Problem, choose
-from tempose.inference.diagnostics import mcse_mean
-from tempose.inference.draws import Draws
-from tempose.inference.jumping import JumpingChain, JumpingSampler
-from tempose.inference.modes import Minima, Modes, find_modes, gaussian_odds, search
-from tempose.inference.sampling import SamplingPlan, sample
-from tempose.inference.schemes import Scheme
-from tempose.inference.tempering import TemperingSampler, hottest, leapfrogs
-from tempose.inference.tuning import tune
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.sampling.choice import Problem, choose
+from tempose.sampling.draws import Draws
+from tempose.sampling.driver import SamplingPlan, sample
+from tempose.sampling.jumping import JumpingChain, JumpingSampler
+from tempose.sampling.tempering import TemperingSampler, hottest, leapfrogs
+from tempose.sampling.tuning import tune
 from tempose.simulation import ambiguous_loop, ambiguous_loop_odds
 
 # ---------------------------------------------------------------------- the graph whose odds are known
@@ -163,7 +163,7 @@ def test_plain_chains_stay_and_say_so(loop: Two, tmp_path: Path) -> None:
 
 def test_a_jump_without_its_volume_is_noticed(loop: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: the Gaussian odds of these modes hang on the determinants as much as on U."""
-    from tempose.inference import jumping
+    from tempose.sampling import jumping
 
     monkeypatch.setattr(jumping, "half_log_determinant", lambda target: 1.0 if target.center is loop.short else 0.0)
     with pytest.raises(AssertionError):
@@ -172,7 +172,7 @@ def test_a_jump_without_its_volume_is_noticed(loop: Two, tmp_path: Path, monkeyp
 
 def test_exchanges_without_energies_are_noticed(loop: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: exchanging whatever comes brings hot replicas down."""
-    from tempose.inference.tempering import TemperingChain
+    from tempose.sampling.tempering import TemperingChain
 
     sampler = choose("tempering", loop.problem(0, thin=1)).sampler
     lowest, expected = loop.posterior.potential(loop.short), 0.5 * loop.curvature.dimension
@@ -402,7 +402,7 @@ def test_the_result_names_its_modes(solved: tuple[tempose.Solution, Path]) -> No
 
 def test_no_average_across_modes(solved: tuple[tempose.Solution, Path]) -> None:
     """σ of either mode is that of the Gaussian there; over all draws it would be several times as large."""
-    from tempose.inference.summary import relative_summary, summarise
+    from tempose.analysis.summary import relative_summary, summarise
 
     solution, _ = solved
     assert solution.nodes is not None and solution.draws is not None and solution.modes is not None
@@ -421,7 +421,7 @@ def test_no_average_across_modes(solved: tuple[tempose.Solution, Path]) -> None:
 
 
 def test_the_report_says_which_mode_it_shows(solved: tuple[tempose.Solution, Path]) -> None:
-    from tempose.report.build import report_data
+    from tempose.report.solution_page import report_data
 
     solution, _ = solved
     data = report_data(solution)

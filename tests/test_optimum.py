@@ -7,16 +7,16 @@ import pytest
 
 import tempose
 from conftest import random_graph
-from tempose.bingham import Bingham
-from tempose.gauge import Gauge
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.bingham import Bingham
+from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import tree_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
 from tempose.simulation import simulate
 
 RNG = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_marginals_are_those_of_the_dense_gaussian(gauge: str) -> None:
     rule = Gauge(made.graph, gauge)
     e, n = 1e-6, len(best)
     J = np.empty((6 * n, 6 * n))
-    from tempose.inference.summary import tangent
+    from tempose.analysis.summary import tangent
 
     for k in range(6 * n):
         ends = []

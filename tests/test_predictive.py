@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tempose.analysis.edge_checks import EdgeChecks, check_edges, leave_one_out, predict_relative
+from tempose.analysis.summary import relative_summary
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.inference.draws import Draws
-from tempose.inference.predictive import EdgeChecks, check_edges, leave_one_out, predict_relative
-from tempose.inference.summary import relative_summary
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
+from tempose.sampling.draws import Draws
 from tempose.simulation import Simulated, measure, simulate
 
 

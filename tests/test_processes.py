@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from tempose._support.parallel import work_off
 from tempose.errors import OptionError, TemposeError
-from tempose.processes import work_off
 
 
 def _square(x: int) -> int:

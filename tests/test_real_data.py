@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempose.baselines import METHODS, Estimate, NotApplicable
+from tempose.analysis.accuracy import pose_errors
 from tempose.errors import TemposeError
-from tempose.experiments import epfl, madrid, real, runner, threedmatch
-from tempose.experiments.base import RunOptions, load
 from tempose.geometry import quaternion as quat
-from tempose.metrics import pose_errors
-from tempose.poses import Poses
+from tempose.methods import METHODS, Estimate, NotApplicable
+from tempose.model.poses import Poses
 from tempose.simulation import corrupt, simulate
+from tempose.studies import real_data as real
+from tempose.studies import runner
+from tempose.studies.experiment import RunOptions, load
+from tempose.studies.experiments import epfl_rotations as epfl
+from tempose.studies.experiments import madrid, threedmatch
 
 NAMES = {"epfl-rotations": "epfl_rotations", "threedmatch": "threedmatch", "madrid": "madrid"}
 

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from tempose.errors import GraphError, OptionError
-from tempose.report import page, parts
+from tempose.report import page
+from tempose.report import widgets as parts
 from tempose.report.page import ReportData, Trace, render_page, write_page
-from tempose.report.parts import Fact, Histogram
 from tempose.report.plots import fitting_factor, plot_graph, save_picture
+from tempose.report.widgets import Fact, Histogram
 
 EVIL = ['</script><script>document.title="hit"</script>', "\"quoted\" & 'single'", "<!--", "日本 é\u2028", "{{title}}"]
 

@@ -8,17 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tempose.analysis.accuracy import pose_errors
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.likelihood import RobustLikelihood
-from tempose.metrics import pose_errors
-from tempose.optimum.curvature import Curvature
+from tempose.model.graph import PoseGraph
+from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.posterior import Posterior
-from tempose.robust import estimate, rotations
-from tempose.robust.estimate import RobustOptions, fit
+from tempose.outliers import em as estimate
+from tempose.outliers import rotations
+from tempose.outliers.em import RobustOptions, fit
 from tempose.simulation import Simulated, simulate
 
 

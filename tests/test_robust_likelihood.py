@@ -9,16 +9,16 @@ import pytest
 from scipy import integrate, stats
 
 from conftest import random_graph
-from tempose import likelihood
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.kernels.potential import minibatch_gradient, robust_edge
-from tempose.likelihood import RobustLikelihood, outlier_spread
-from tempose.optimum.curvature import Curvature
+from tempose.model import robust as likelihood
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood, outlier_spread
+from tempose.numerics.potential import minibatch_gradient, robust_edge
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior
 from test_kernels import nudged, numerical_gradient, packed, random_poses
 from test_optimum import dense
 

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import tempose
-from tempose.bingham import Bingham, log_normalizer
+from tempose.analysis.edge_checks import check_edges
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.collapsed import frame_of
-from tempose.inference.predictive import check_edges
-from tempose.inference.wrong_edges import RobustTarget
-from tempose.likelihood import RobustLikelihood
-from tempose.optimum.curvature import Curvature
+from tempose.model.bingham import Bingham, log_normalizer
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior
+from tempose.sampling.collapsed import frame_of
+from tempose.sampling.wrong_edges import RobustTarget
 from tempose.simulation import simulate
 from test_kernels import packed, random_graph, random_poses
 from test_robust_estimate import with_wrong_edges

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.io import ReadOptions, read_graph, write_graph, write_poses
-from tempose.metrics import pose_errors
 from tempose.optimum.certificate import certify
-from tempose.report.build import report_data
-from tempose.robust.model import kept_problem, own_probabilities
+from tempose.outliers.estimate import kept_problem, own_probabilities
+from tempose.report.solution_page import report_data
 from tempose.simulation import corrupt, simulate
 from test_robust_estimate import with_wrong_edges, without_noise_levels
 
@@ -204,7 +204,7 @@ def test_bad_options_are_refused(bad, words):
 
 def test_probabilities_are_calibrated_and_regions_hold_the_truth():
     """Rotations with noise so wide that uniform outliers can hide in it: of the edges given p, a share p is right."""
-    from tempose.experiments.wrong_edges import inside
+    from tempose.studies.experiments.robust_calibration import inside
 
     stated, right, held, found = [], [], [], []
     for seed in range(6):
@@ -234,7 +234,7 @@ def test_probabilities_are_calibrated_and_regions_hold_the_truth():
 
 
 def test_the_experiment_sums_its_rows_up():
-    from tempose.experiments import wrong_edges
+    from tempose.studies.experiments import robust_calibration as wrong_edges
 
     cell = {"setting": "poses", **wrong_edges.SETTINGS["poses"], "nodes": 12, "share": 0.0, "seed": 3}
     rows = [{**cell, **row} for row in wrong_edges.run(cell)]

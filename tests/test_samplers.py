@@ -13,27 +13,27 @@ import pytest
 
 import tempose
 from conftest import random_graph
-from tempose import streams
-from tempose.bingham import Bingham
+from tempose._support import streams
+from tempose.analysis.summary import relative_summary
+from tempose.dynamics.chain import Dynamics
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.adjusted import AdjustedChain, AdjustedSampler, after_friction
-from tempose.inference.chain import Dynamics
-from tempose.inference.choice import Problem, choose
-from tempose.inference.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
-from tempose.inference.draws import Draws
-from tempose.inference.geodesic import MetropolisChain, MetropolisSampler
-from tempose.inference.sampling import SamplingPlan, sample
-from tempose.inference.schemes import Scheme
-from tempose.inference.summary import relative_summary
-from tempose.inference.tuning import tune
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.options import preset
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
+from tempose.sampling.adjusted import AdjustedChain, AdjustedSampler, after_friction
+from tempose.sampling.choice import Problem, choose
+from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
+from tempose.sampling.draws import Draws
+from tempose.sampling.driver import SamplingPlan, sample
+from tempose.sampling.geodesic import MetropolisChain, MetropolisSampler
+from tempose.sampling.tuning import tune
 from tempose.simulation import measure
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
@@ -272,7 +272,7 @@ def test_wide_triangle_against_brute_force(tmp_path: Path, name: str, sigma_deg:
 
 def test_without_the_volume_factor_quadrature_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: the chart's volume left out."""
-    from tempose.inference import _kernels
+    from tempose.sampling import _kernels
 
     def flat(omega, g, beta, out):  # type: ignore[no-untyped-def]
         ones = np.zeros((len(omega), 3))
@@ -347,9 +347,7 @@ def test_cubic_weights_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch)
     velocities = rng.standard_normal((200, 48))
     errors = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "tempose.inference.collapsed.kick_weights", lambda turn, kicks: turn * np.array([0.25, 0.5, 0.25])
-        )
+        patch.setattr("tempose.sampling.collapsed.kick_weights", lambda turn, kicks: turn * np.array([0.25, 0.5, 0.25]))
         plain = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     assert np.std(errors) < 0.6 * np.std(plain)
 
@@ -537,7 +535,7 @@ def test_auto_falls_back_far_from_gaussian(monkeypatch: pytest.MonkeyPatch) -> N
     assert choice.sampler.name == "geodesic-mh"
     assert "wide" in choice.reason
     with monkeypatch.context() as patch:
-        patch.setattr("tempose.inference.choice.WIDE", math.inf)
+        patch.setattr("tempose.sampling.choice.WIDE", math.inf)
         choice = choose("auto", case.problem(0.02))
     assert choice.sampler.name == "geodesic-mh"
     assert "far from Gaussian" in choice.reason

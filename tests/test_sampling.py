@@ -7,19 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from tempose import streams
-from tempose.bingham import Bingham
+from tempose._support import streams
+from tempose.dynamics.chain import Dynamics, GeodesicChain
+from tempose.dynamics.descent import optimise
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.inference.chain import Dynamics, GeodesicChain
-from tempose.inference.optimise import optimise
-from tempose.inference.schemes import Scheme
-from tempose.inference.tuning import tune
-from tempose.optimum.curvature import Curvature
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
+from tempose.sampling.tuning import tune
 from tempose.simulation import measure, simulate
 
 

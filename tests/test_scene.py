@@ -13,12 +13,12 @@ from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io import read_poses
 from tempose.io.ply import read_ply, write_ply
-from tempose.poses import Poses
-from tempose.report import cloud
-from tempose.report.cloud import cloud_payload, write_cloud_page
-from tempose.report.view import ellipsoid_mesh, serve
+from tempose.model.poses import Poses
+from tempose.report import cloud_page as cloud
+from tempose.report.cloud_page import cloud_payload, write_cloud_page
+from tempose.report.live import ellipsoid_mesh, serve
+from tempose.sfm.points import reconstruct
 from tempose.sfm.scene import Scene, jet, sigma_colours
-from tempose.sfm.structure import reconstruct
 from test_structure import K, ring, seen
 
 

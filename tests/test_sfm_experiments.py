@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sfm_scene import make
-from tempose.experiments import ba_gain, epfl_coverage, epfl_images, point_uncertainty, sfm_coverage
-from tempose.experiments.base import Result, RunOptions
+from tempose.studies.experiment import Result, RunOptions
+from tempose.studies.experiments import ba_gain, epfl_coverage, point_uncertainty, sfm_coverage
+from tempose.studies.experiments import epfl as epfl_images
 
 
 def rows_of(name: str) -> list[dict]:
@@ -84,8 +85,8 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
 
 
 def test_depth_is_along_the_cameras_axis() -> None:
+    from tempose.sfm.pairs import guided_pairs
     from tempose.sfm.pipeline import bare_scene
-    from tempose.sfm.twoview import guided_pairs
 
     made = make(1, n_views=4, n_points=60, noise_px=0.05)
     scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
@@ -97,9 +98,9 @@ def test_the_common_objective_counts_pixels_at_the_best_points() -> None:
     from scipy.optimize import minimize
 
     from sfm_scene import project
-    from tempose.poses import Poses
+    from tempose.model.poses import Poses
+    from tempose.sfm.pairs import guided_pairs
     from tempose.sfm.pipeline import bare_scene
-    from tempose.sfm.twoview import guided_pairs
 
     made = make(3, n_views=3, n_points=40, noise_px=0.1)
     scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)

@@ -11,11 +11,9 @@ from scipy.stats import chi2, kstest
 
 from sfm_scene import K, make
 from tempose.geometry import quaternion as quat
-from tempose.kernels import epipolar
-from tempose.sfm.scales import ScaleOptions, average_scales, measure_ratios
-from tempose.sfm.synchronise import SyncOptions, synchronise
-from tempose.sfm.tracks import observations
-from tempose.sfm.twoview import (
+from tempose.sfm import _epipolar as epipolar
+from tempose.sfm.lengths import ScaleOptions, average_scales, measure_ratios
+from tempose.sfm.pairs import (
     PairOptions,
     Pairs,
     adjust_pair,
@@ -25,6 +23,8 @@ from tempose.sfm.twoview import (
     noise_within,
     refine_pair,
 )
+from tempose.sfm.synchronise import SyncOptions, synchronise
+from tempose.sfm.tracks import observations
 from tempose.sfm.views import normalised
 
 FOCAL = np.array([1000.0, 1000.0])
@@ -67,7 +67,7 @@ def test_distance_is_the_one_of_bundle_adjustment() -> None:
 
 
 def test_jacobian_is_the_derivative_of_the_distance() -> None:
-    from tempose.kernels import epipolar
+    from tempose.sfm import _epipolar as epipolar
 
     made = make(2, noise_px=1.0)
     R, t, _ = relative(made, 1, 4)
@@ -151,7 +151,7 @@ def test_scales_from_shared_points() -> None:
 
 def test_pairs_that_share_nothing_have_no_scale() -> None:
     empty = np.empty(0, dtype=np.int64)
-    from tempose.sfm.scales import Depths
+    from tempose.sfm.lengths import Depths
 
     ratios = measure_ratios(Depths(empty, empty, empty, np.empty(0), np.empty(0)), ScaleOptions())
     assert not average_scales(3, ratios).known.any()
@@ -171,7 +171,7 @@ def test_tracks_join_matches_and_leave_out_contradictions() -> None:
 
 
 def test_synchronisation_recovers_poses_and_finds_the_excess() -> None:
-    from tempose.metrics import pose_errors
+    from tempose.analysis.accuracy import pose_errors
 
     made = make(8, n_views=8, n_points=300, noise_px=0.1)
     pairs = guided_pairs(made.views, made.poses)

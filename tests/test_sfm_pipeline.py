@@ -16,17 +16,17 @@ import pytest
 
 import tempose.io
 from sfm_scene import make
+from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
-from tempose.experiments import sfm_coverage
-from tempose.metrics import pose_errors
-from tempose.poses import Poses
+from tempose.model.poses import Poses
 from tempose.sfm import features
 from tempose.sfm.cameras import Intrinsics
 from tempose.sfm.database import read_database
 from tempose.sfm.features import build_database, read_intrinsics
 from tempose.sfm.model import read_model
 from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
+from tempose.studies.experiments import sfm_coverage
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
 

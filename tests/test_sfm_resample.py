@@ -8,26 +8,18 @@ import numpy as np
 import pytest
 
 from sfm_scene import Made, make
-from tempose.inference.summary import tangent
-from tempose.optimum.curvature import Curvature
+from tempose.analysis.summary import tangent
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.poses import Poses
-from tempose.posterior import Posterior
-from tempose.sfm import resample
+from tempose.sfm import uncertainty as resample
 from tempose.sfm.cameras import recalibrated
 from tempose.sfm.motion import lengths
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.resample import (
-    NEIGHBOURHOODS,
-    Halves,
-    aligned,
-    half_differences,
-    mixed,
-    neighbourhoods,
-    widening,
-)
+from tempose.sfm.pairs import Pairs, guided_pairs
 from tempose.sfm.synchronise import Synchronised, SyncOptions, synchronise
-from tempose.sfm.twoview import Pairs, guided_pairs
+from tempose.sfm.uncertainty import NEIGHBOURHOODS, Halves, aligned, half_differences, mixed, neighbourhoods, widening
 from tempose.sfm.views import Views
 
 EXACT = SfmOptions(sync=SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0), calibration_error=0.0)

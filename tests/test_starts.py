@@ -11,8 +11,9 @@ import pytest
 
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.optimum import _kernels
+from tempose.model.graph import PoseGraph
+from tempose.model.posterior import Posterior
+from tempose.numerics import relaxation as _kernels
 from tempose.optimum.starts import (
     STARTS,
     best_tree_poses,
@@ -24,7 +25,6 @@ from tempose.optimum.starts import (
     start_poses,
     tree_poses,
 )
-from tempose.posterior import Posterior
 from tempose.simulation import simulate
 
 DATA = os.environ.get("TEMPOSE_DATA")

@@ -9,8 +9,8 @@ from scipy.optimize import least_squares
 
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.poses import Poses
-from tempose.sfm.structure import STATUS, Observations, StructureOptions, projections, reconstruct
+from tempose.model.poses import Poses
+from tempose.sfm.points import STATUS, Observations, StructureOptions, projections, reconstruct
 
 K = np.array([[800.0, 1.0, 320.0], [0.0, 790.0, 240.0], [0.0, 0.0, 1.0]])
 

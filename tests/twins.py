@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.geometry import quaternion as quat
-from tempose.kernels.random import fill_normals
-from tempose.posterior import Posterior
+from tempose.model.posterior import Posterior
+from tempose.numerics.random import fill_normals
 
 Array = NDArray[np.float64]
 
@@ -153,7 +153,7 @@ def simulate(
     key: NDArray[np.uint64],
     steps: int,
 ) -> tuple[Array, Array, Array]:
-    """Run a scheme letter by letter; arguments and results as in :class:`tempose.inference.chain.ChainState`."""
+    """Run a scheme letter by letter; arguments and results as in :class:`tempose.dynamics.chain.ChainState`."""
     rng = np.random.default_rng(99)
     q = quat.conjugate(wxyz)
     x = quat.rotate(q, -position) if coordinates == "paper" else position.copy()

@@ -16,51 +16,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tempose.bingham import Bingham
+    from tempose.analysis.accuracy import PoseErrors, graph_consistency, pose_errors
     from tempose.errors import DrawsError, GraphError, OptionError, ParseError, TemposeError
-    from tempose.gauge import Gauge
     from tempose.geometry import Similarity, align
-    from tempose.graph import PoseGraph
-    from tempose.inference.draws import Draws, read_draws
     from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
-    from tempose.metrics import PoseErrors, graph_consistency, pose_errors
+    from tempose.model.bingham import Bingham
+    from tempose.model.gauge import Gauge
+    from tempose.model.graph import PoseGraph
+    from tempose.model.poses import Poses
+    from tempose.model.posterior import Posterior, Priors, residuals
     from tempose.options import SolveOptions, preset
-    from tempose.poses import Poses
-    from tempose.posterior import Posterior, Priors, residuals
-    from tempose.report.build import plot, write_report
+    from tempose.report.solution_page import plot, write_report
+    from tempose.sampling.draws import Draws, read_draws
     from tempose.simulation import Simulated, simulate
     from tempose.solution import Solution
     from tempose.solver import solve
 
 _WHERE = {
-    "Bingham": "bingham",
+    "Bingham": "model.bingham",
     "DrawsError": "errors",
     "GraphError": "errors",
     "OptionError": "errors",
     "ParseError": "errors",
     "TemposeError": "errors",
-    "Gauge": "gauge",
+    "Gauge": "model.gauge",
     "Similarity": "geometry",
     "align": "geometry",
-    "PoseGraph": "graph",
-    "Draws": "inference.draws",
-    "read_draws": "inference.draws",
+    "PoseGraph": "model.graph",
+    "Draws": "sampling.draws",
+    "read_draws": "sampling.draws",
     "ReadOptions": "io",
     "read_graph": "io",
     "read_poses": "io",
     "write_graph": "io",
     "write_poses": "io",
-    "PoseErrors": "metrics",
-    "graph_consistency": "metrics",
-    "pose_errors": "metrics",
+    "PoseErrors": "analysis.accuracy",
+    "graph_consistency": "analysis.accuracy",
+    "pose_errors": "analysis.accuracy",
     "SolveOptions": "options",
     "preset": "options",
-    "Poses": "poses",
-    "Posterior": "posterior",
-    "Priors": "posterior",
-    "residuals": "posterior",
-    "plot": "report.build",
-    "write_report": "report.build",
+    "Poses": "model.poses",
+    "Posterior": "model.posterior",
+    "Priors": "model.posterior",
+    "residuals": "model.posterior",
+    "plot": "report.solution_page",
+    "write_report": "report.solution_page",
     "Simulated": "simulation",
     "simulate": "simulation",
     "Solution": "solution",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
-from tempose.inference.sampler import SAMPLERS
-from tempose.inference.schemes import Scheme
 from tempose.optimum.starts import STARTS
+from tempose.sampling.sampler import SAMPLERS
 
 PRESETS = ("default", "paper")
 
@@ -34,7 +34,7 @@ class SolveOptions:
         ``default``: draws that are right at β = 1, step size found automatically. ``paper``: the paper's scheme, friction,
         noise as printed, and its λ and σ² in place of the graph's own precisions.
     robust
-        Every edge is right or wrong, and the posterior says which (:mod:`tempose.likelihood`).
+        Every edge is right or wrong, and the posterior says which (:mod:`tempose.model.robust`).
     noise
         ``given``: the graph's precisions hold; ``auto``: only relative to each other, and noise levels are estimated.
     inlier_probability
@@ -65,15 +65,15 @@ class SolveOptions:
     chains
         Independent chains.
     sampler
-        One of :data:`tempose.inference.sampler.SAMPLERS`; ``auto`` is ``geodesic`` if one of its options is given.
+        One of :data:`tempose.sampling.sampler.SAMPLERS`; ``auto`` is ``geodesic`` if one of its options is given.
     thin, warmup
         Steps (``geodesic``) or trajectories (others) between kept draws, and before the first.
     scheme, scheme_noise, letters
-        See :class:`tempose.inference.schemes.Scheme`.
+        See :class:`tempose.dynamics.schemes.Scheme`.
     step, friction
         Step size h and friction c of the sampler.
     coordinates
-        ``position`` or ``paper`` (see :data:`tempose.inference.chain.COORDINATES`).
+        ``position`` or ``paper`` (see :data:`tempose.dynamics.chain.COORDINATES`).
     mass
         ``diagonal`` (from the Hessian) or ``identity`` (the paper's).
     batch

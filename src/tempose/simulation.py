@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tempose import streams
-from tempose.bingham import Bingham, concentration_from_sigma
+from tempose._support import streams
+from tempose._typing import Array, Index, Mask
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
-from tempose.poses import Poses
-
-Array = NDArray[np.float64]
+from tempose.model.bingham import Bingham, concentration_from_sigma
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 SHAPES = {
     "random": "the paper's: orientations uniform, positions normal, a random share of all pairs measured",
@@ -75,9 +73,7 @@ def simulate(
     return Simulated(graph, truth)
 
 
-def measure(
-    truth: Poses, pairs: NDArray[np.int64], sigma_rad: float, sigma_trans: float, rng: np.random.Generator
-) -> PoseGraph:
+def measure(truth: Poses, pairs: Index, sigma_rad: float, sigma_trans: float, rng: np.random.Generator) -> PoseGraph:
     """Measure the motions between ``pairs`` (m, 2) of rows ``(i, j)`` with Bingham and Gaussian noise.
 
     Noise of zero is measured exactly, and declared as one micro-radian and a millionth of the scene.
@@ -107,7 +103,7 @@ class Corrupted:
     """A graph with wrong measurements, and which they are (m,)."""
 
     graph: PoseGraph
-    is_wrong: NDArray[np.bool_]
+    is_wrong: Mask
 
 
 def corrupt(graph: PoseGraph, share: float, *, seed: int = 0, kind: str = "paper") -> Corrupted:
@@ -199,7 +195,7 @@ def ambiguous_loop_odds(nodes: int = 8, sigma_rot_deg: float = 15.0, closure_deg
     return shorter / (shorter + longer)
 
 
-_Shape = tuple[Array, Array, NDArray[np.int64]]
+_Shape = tuple[Array, Array, Index]
 
 
 def _random(n: int, completeness: float, rng: np.random.Generator) -> _Shape:
@@ -231,9 +227,7 @@ def _heading(position: Array) -> Array:
     return quat.from_matrix(np.stack([forward, np.cross(up, forward), up], axis=2))
 
 
-def _chain_and_closures(
-    n: int, closures: NDArray[np.int64], completeness: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _chain_and_closures(n: int, closures: Index, completeness: float, rng: np.random.Generator) -> Index:
     chain = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
     return np.concatenate([chain, closures[rng.random(len(closures)) < completeness]]).astype(np.int64)
 

@@ -12,32 +12,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tempose.bingham import Bingham
+from tempose._support.files import csv_text, write_atomically
+from tempose._typing import Array, NodeId
+from tempose.analysis.accuracy import graph_consistency
+from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose, diagnostics_lines
+from tempose.analysis.edge_checks import EdgeChecks, check_edges
+from tempose.analysis.export import to_arviz
+from tempose.analysis.modes import PROBES, Modes, find_modes
+from tempose.analysis.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.errors import DrawsError, OptionError
-from tempose.files import csv_text, write_atomically
-from tempose.gauge import FRAME, ORDER, Gauge, find_id
-from tempose.graph import PoseGraph
-from tempose.inference.diagnostics import RHAT_BAD, Diagnostics, diagnose, diagnostics_lines
-from tempose.inference.draws import Draws, read_draws
-from tempose.inference.modes import PROBES, Modes, find_modes
-from tempose.inference.predictive import EdgeChecks, check_edges
-from tempose.inference.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
 from tempose.io.csvfile import name_text
-from tempose.likelihood import RobustLikelihood
-from tempose.metrics import graph_consistency
+from tempose.model.bingham import Bingham
+from tempose.model.gauge import FRAME, ORDER, Gauge, find_id
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors, Residuals, residuals
+from tempose.model.robust import RobustLikelihood
+from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.certificate import Certificate
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.options import SolveOptions
-from tempose.poses import NodeId, Poses
-from tempose.posterior import Posterior, Priors, Residuals, residuals
-from tempose.robust.parameters import Parameters
-from tempose.robust.verdicts import EdgeVerdicts, parameters_from_facts
-from tempose.sparse import NotPositiveDefiniteError
-
-Array = NDArray[np.float64]
+from tempose.outliers.noise import Parameters
+from tempose.outliers.verdicts import EdgeVerdicts, parameters_from_facts
+from tempose.sampling.draws import Draws, read_draws
 
 _MOST_DRAWS = 100  # to average inlier probabilities over
 
@@ -334,6 +333,12 @@ class Solution:
         if nodes is not None:
             lines.append(f"σ are {nodes.gauge}; from the draws in each mode")
         return lines
+
+    def to_arviz(self) -> Any:
+        """The draws as an ArviZ object, in the solution's gauge; see :func:`tempose.analysis.export.to_arviz`."""
+        if self.draws is None:
+            raise OptionError("this solution has no draws to export")
+        return to_arviz(self.draws, self.estimate, self.gauge)
 
     # ------------------------------------------------------------------ files
 

@@ -15,38 +15,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tempose import options as opts
-from tempose import streams
+from tempose._support import streams
+from tempose._support.files import write_atomically
+from tempose._typing import Array
+from tempose.analysis.modes import gaussian_odds, search
+from tempose.dynamics.chain import Dynamics
+from tempose.dynamics.descent import Descent, Hook, optimise
+from tempose.dynamics.schemes import Scheme
 from tempose.errors import GraphError
-from tempose.files import write_atomically
-from tempose.gauge import Gauge
-from tempose.graph import PoseGraph
-from tempose.inference.chain import Dynamics
-from tempose.inference.choice import Choice, Problem, choose
-from tempose.inference.draws import Draws, recorded_sampler
-from tempose.inference.modes import gaussian_odds, search
-from tempose.inference.optimise import Descent, Hook, optimise
-from tempose.inference.sampling import SamplingPlan, sample
-from tempose.inference.schemes import Scheme
-from tempose.inference.tuning import MOST_THINNING, Tuning, tune
+from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
 from tempose.optimum.certificate import Certificate, certify
-from tempose.optimum.covariance import Laplace
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.staircase import solve_to_certificate
 from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
-from tempose.poses import Poses
-from tempose.posterior import Posterior, Priors
-from tempose.robust.identify import in_words, loose_parts
-from tempose.robust.model import kept_problem, odometry_hints, own_probabilities, solve_robust
-from tempose.robust.parameters import Parameters, RobustOptions
-from tempose.robust.verdicts import KEPT
+from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabilities, solve_robust
+from tempose.outliers.loose_parts import in_words, loose_parts
+from tempose.outliers.noise import Parameters, RobustOptions
+from tempose.outliers.verdicts import KEPT
+from tempose.sampling.choice import Choice, Problem, choose
+from tempose.sampling.draws import Draws, recorded_sampler
+from tempose.sampling.driver import SamplingPlan, sample
+from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
 from tempose.solution import Solution, certificate_facts, certificate_from_facts
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def solve(
         Where the draws go. A run that was killed or interrupted is continued from there, to the same draws. Without a
         directory they live in a temporary one that goes away with the result.
     hook
-        Called with a :class:`~tempose.inference.optimise.Watch` every few steps: energy, poses, step.
+        Called with a :class:`~tempose.dynamics.descent.Watch` every few steps: energy, poses, step.
     progress
         Called with a :class:`Progress`.
     stop

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tempose.cli import console
 
 if TYPE_CHECKING:
-    from tempose.calibration import Setting
+    from tempose.studies.calibration import Setting
 
 _CUSTOM = {
     "nodes": "nodes", "noise": "sigma_rot_deg", "sigma_trans": "sigma_trans", "completeness": "completeness",
@@ -19,11 +19,11 @@ _FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
-    from tempose.calibration import SETTINGS, calibrate
-    from tempose.calibration.harness import CHAINS
     from tempose.errors import OptionError, TemposeError
     from tempose.options import SolveOptions
     from tempose.solver import Progress
+    from tempose.studies.calibration import SETTINGS, calibrate
+    from tempose.studies.calibration.harness import CHAINS
 
     if arguments.list:
         console.table(arguments, [(name, setting.words()) for name, setting in SETTINGS.items()])
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> list[Setting]:
     """The named settings, and the one that the options describe; all named ones if nothing is said."""
-    from tempose.calibration import SETTINGS, Setting
     from tempose.errors import OptionError
+    from tempose.studies.calibration import SETTINGS, Setting
 
     custom = {new: value for old, new in _CUSTOM.items() if (value := getattr(arguments, old)) is not None}
     if arguments.priors is not None:

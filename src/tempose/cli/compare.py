@@ -9,8 +9,8 @@ from tempose.cli import console
 
 def run(arguments: argparse.Namespace) -> int:
     """Run synchronisation methods on a graph and print one table."""
-    from tempose.baselines import METHODS, PEERS, compare
     from tempose.io import read_poses
+    from tempose.methods import METHODS, PEERS, compare
     from tempose.solver import Progress
 
     if arguments.list:

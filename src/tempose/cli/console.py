@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tempose.graph import PoseGraph
+    from tempose.model.graph import PoseGraph
     from tempose.solver import Progress, ProgressHook
 
 
@@ -65,7 +65,7 @@ def read_graph(arguments: argparse.Namespace) -> PoseGraph:
 
 def compiled_before() -> bool:
     """Whether the kernels have been compiled by an earlier run: numba keeps them on disk, wherever it may write."""
-    from tempose.kernels.potential import gradient
+    from tempose.numerics.potential import gradient
 
     return any(Path(gradient.stats.cache_path or ".").glob("potential.*.nbi"))
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from tempose.cli import console
 
 if TYPE_CHECKING:
-    from tempose.graph import PoseGraph
+    from tempose.model.graph import PoseGraph
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare poses with the truth."""
+    from tempose.analysis.accuracy import graph_consistency, pose_errors
     from tempose.geometry import ALIGNMENTS
     from tempose.io import read_poses
-    from tempose.metrics import graph_consistency, pose_errors
 
     path = Path(arguments.estimate)
     if (path / "cameras.csv").is_file():  # of 'tempose sfm', whose solve is in a folder of its own

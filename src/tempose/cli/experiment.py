@@ -11,8 +11,8 @@ from tempose.cli import console
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one experiment, or all of them each in a directory of its own, and say where the results are."""
-    from tempose.experiments.base import DataMissing, RunOptions, load
-    from tempose.experiments.registry import EXPERIMENTS
+    from tempose.studies.experiment import DataMissing, RunOptions, load
+    from tempose.studies.registry import EXPERIMENTS
 
     home = Path(arguments.output)
     methods = None if arguments.methods is None else tuple(name.strip() for name in arguments.methods.split(","))
@@ -39,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
     from tempose.errors import TemposeError
-    from tempose.experiments.base import load
-    from tempose.experiments.runner import run_experiment
     from tempose.solver import Progress
+    from tempose.studies.experiment import load
+    from tempose.studies.runner import run_experiment
 
     try:
         with console.progress_bar(arguments) as progress:

@@ -9,8 +9,8 @@ from tempose.cli import console
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe a graph."""
-    from tempose.overview import overview
-    from tempose.robust.triangles import cycle_facts
+    from tempose.analysis.overview import overview
+    from tempose.outliers.search.triangles import cycle_facts
 
     graph = console.read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}

@@ -335,7 +335,7 @@ def _compare(commands: Commands) -> None:  # type: ignore[valid-type]
 
 
 def _experiment(commands: Commands) -> None:  # type: ignore[valid-type]
-    from tempose.experiments.registry import EXPERIMENTS
+    from tempose.studies.registry import EXPERIMENTS
 
     parser = commands.add_parser(  # type: ignore[attr-defined]
         "experiment", help="reproduce a figure or table of the paper",

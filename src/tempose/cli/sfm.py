@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tempose.cli import console
 
 if TYPE_CHECKING:
-    from tempose.poses import Poses
-    from tempose.report.parts import Fact
+    from tempose.model.poses import Poses
+    from tempose.report.widgets import Fact
     from tempose.sfm.pipeline import Reconstruction
 
 
@@ -78,8 +78,8 @@ def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
 
 
 def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:
-    from tempose.files import write_atomically
-    from tempose.report.cloud import write_cloud_page
+    from tempose._support.files import write_atomically
+    from tempose.report.cloud_page import write_cloud_page
 
     found.solution.save(home / "cameras")
     found.scene.save(home / "scene.npz")
@@ -124,8 +124,8 @@ def _summary(found: Reconstruction) -> list[tuple[str, str]]:
 
 
 def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
-    from tempose.metrics import pose_errors
-    from tempose.report.parts import Fact
+    from tempose.analysis.accuracy import pose_errors
+    from tempose.report.widgets import Fact
 
     kind = "se3" if scales == "truth" else "sim3"
     turned = pose_errors(found.scene.poses, truth, kind)
@@ -139,7 +139,7 @@ def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
 
 
 def _covered(found: Reconstruction, truth: Poses) -> str:
-    from tempose.sfm.truth import camera_errors, inside
+    from tempose.sfm.accuracy import camera_errors, inside
 
     turned, placed = (inside(squared, 0.95) for squared in camera_errors(found.scene, truth))
     return f"inside the 95% regions: {turned.sum()} orientations and {placed.sum()} positions of {len(placed)} true cameras"

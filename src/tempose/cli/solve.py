@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tempose.cli import console
 
 if TYPE_CHECKING:
-    from tempose.graph import PoseGraph
+    from tempose.model.graph import PoseGraph
 
 _OPTIONS = (
     "robust", "noise", "inlier_probability", "tail", "trust_odometry",
@@ -35,7 +35,7 @@ def solve_and_write(
     """Solve a graph into ``arguments.output``; shared with the demo."""
     from tempose.io import read_poses
     from tempose.options import preset
-    from tempose.report.build import write_report
+    from tempose.report.solution_page import write_report
     from tempose.solver import solve
 
     options = preset(getattr(arguments, "preset", "default"), **given)
@@ -51,7 +51,7 @@ def solve_and_write(
         write_report(home / "report.html", solution, truth)
     console.say(arguments, solution.summary())
     if truth is not None:
-        from tempose.metrics import pose_errors
+        from tempose.analysis.accuracy import pose_errors
 
         errors = pose_errors(solution.estimate, truth)
         # the truth of rotations may have positions, but nothing here could find them

@@ -10,7 +10,7 @@ from tempose.cli import console
 
 def run(arguments: argparse.Namespace) -> int:
     """Show a reconstruction in the browser until interrupted."""
-    from tempose.report.view import serve
+    from tempose.report.live import serve
     from tempose.sfm.scene import Scene
 
     scene = Scene.load(arguments.directory)

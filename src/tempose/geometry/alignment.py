@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tempose._typing import Array
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ package; the compiled kernels carry scalar twins of it that are tested against t
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from tempose._typing import Array
 
 IDENTITY: Array = np.array([1.0, 0.0, 0.0, 0.0])
 

@@ -6,12 +6,10 @@ Twists are ordered (rotation, translation), radians first. A motion ``(q, t)`` m
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tempose._typing import Array, Motion
 from tempose.geometry import quaternion as quat
-
-Array = NDArray[np.float64]
-Motion = tuple[Array, Array]
 
 
 def compose(a: tuple[ArrayLike, ArrayLike], b: tuple[ArrayLike, ArrayLike]) -> Motion:

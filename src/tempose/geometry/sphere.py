@@ -7,9 +7,9 @@ rotation angles.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from tempose._typing import Array
 
 
 def project(x: ArrayLike, a: ArrayLike) -> Array:

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tempose._typing import PathLike
 from tempose.errors import OptionError, ParseError
-from tempose.graph import PoseGraph
 from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
-from tempose.io._text import PathLike, content_lines, read_text
+from tempose.io._text import content_lines, read_text
 from tempose.io.options import ReadOptions
-from tempose.poses import Poses
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 __all__ = ["FORMATS", "ReadOptions", "read_graph", "read_poses", "write_graph", "write_poses"]
 

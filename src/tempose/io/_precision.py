@@ -10,10 +10,8 @@ Matrices are first scaled to unit diagonal, so that precisions of any size (1e-1
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from tempose._typing import Array, Mask
 
 SMALLEST = 1e-100  # a smaller positive precision would overflow as a variance
 ROUND = 1.0 + 1e-9  # up to this ratio between axes a matrix is a multiple of the identity

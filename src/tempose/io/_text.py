@@ -9,16 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._support.files import reason, shown, write_atomically
+from tempose._typing import Array, Index, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
-from tempose.files import reason, shown, write_atomically
 from tempose.geometry import quaternion as quat
-from tempose.poses import NodeId
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-PathLike = str | Path
 
 LARGEST = 1e100  # no length or precision of this world is larger, and squares of what is smaller stay finite
 

@@ -41,17 +41,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
-from tempose.graph import PoseGraph
 from tempose.io import _precision as precisions
-from tempose.io._text import NumberReader, PathLike, number_text, plural, read_text, unit_quaternions, write_text
+from tempose.io._text import NumberReader, number_text, plural, read_text, unit_quaternions, write_text
 from tempose.io.options import ReadOptions
-from tempose.poses import NodeId, Poses
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 FORMAT = "csv"
 _Q = ["qw", "qx", "qy", "qz"]
@@ -420,7 +417,7 @@ def _texts(values: Array) -> list[list[str]]:
     return [[number_text(x) for x in row] for row in values.tolist()]
 
 
-def _precision_columns(name: str, value: Array, used: NDArray[np.bool_]) -> tuple[list[str], list[list[str]]]:
+def _precision_columns(name: str, value: Array, used: Mask) -> tuple[list[str], list[list[str]]]:
     if value.ndim == 1:
         names, values = [name], value[:, None]
     elif value.ndim == 2:

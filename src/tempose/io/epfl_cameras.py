@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._typing import PathLike
 from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
-from tempose.io._text import PathLike
-from tempose.poses import Poses
+from tempose.model.poses import Poses
 
 _NUMBERS = 26
 

@@ -20,14 +20,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Mask, NodeId, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
 from tempose.io._text import (
     NumberReader,
-    PathLike,
     Rows,
     content_lines,
     integer_ids,
@@ -38,9 +36,8 @@ from tempose.io._text import (
     write_text,
 )
 from tempose.io.options import ReadOptions
-from tempose.poses import NodeId, Poses
-
-Array = NDArray[np.float64]
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 FORMAT = "epfl-rotations"
 EDGES, RELATIVE, ABSOLUTE = ENDINGS = ("_Edges.txt", "_Qrel.txt", "_Qabs.txt")
@@ -158,7 +155,7 @@ def _table(path: PathLike, names: list[str], n_ids: int) -> Rows:
     return NumberReader(path).rows([number for number, _ in lines], fields, names, n_ids, "a line")
 
 
-def _first_directions(pairs: list[list[int]], wxyz: Array) -> NDArray[np.bool_]:
+def _first_directions(pairs: list[list[int]], wxyz: Array) -> Mask:
     """Which lines (k,) are not the exact inverse of an earlier line."""
     keep = np.ones(len(pairs), dtype=bool)
     seen: dict[tuple[int, int], list[int]] = {}

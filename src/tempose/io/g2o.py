@@ -42,15 +42,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import OptionError, ParseError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
 from tempose.io import _precision as precisions
 from tempose.io._text import (
     NumberReader,
-    PathLike,
     Rows,
     content_lines,
     integer_ids,
@@ -61,10 +59,8 @@ from tempose.io._text import (
     write_text,
 )
 from tempose.io.options import ROTATION_INFORMATION, ReadOptions
-from tempose.poses import NodeId, Poses
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 FORMAT = "g2o"
 PRIOR = "INLIER_PRIOR"
@@ -255,12 +251,12 @@ class _Edges:
     omega_t: Array
     omega_r: Array
     cross: Array
-    half_angle: NDArray[np.bool_]
+    half_angle: Mask
     """Whether the rotation block is subject to ``rotation_information``."""
     inlier_prior: Array
     """Prior probability that the edge is right; NaN where the file says nothing."""
 
-    def keep(self, mask: NDArray[np.bool_]) -> _Edges:
+    def keep(self, mask: Mask) -> _Edges:
         return _Edges(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
 
 

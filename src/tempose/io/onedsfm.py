@@ -22,15 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, PathLike
 from tempose.errors import OptionError, ParseError
-from tempose.graph import PoseGraph
-from tempose.io._text import NumberReader, PathLike, content_lines, read_text, rotation_matrices
+from tempose.io._text import NumberReader, content_lines, read_text, rotation_matrices
 from tempose.io.options import ReadOptions
-from tempose.poses import Poses
-
-Array = NDArray[np.float64]
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 
 FORMAT = "1dsfm"
 EDGES, NAMES = "EGs.txt", "list.txt"

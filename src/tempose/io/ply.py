@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._support.files import write_atomically
+from tempose._typing import PathLike
 from tempose.errors import GraphError, ParseError
-from tempose.files import write_atomically
-from tempose.io._text import PathLike
 
 _NAMES = {"u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}
 _CODES = {name: code for code, name in _NAMES.items()} | {

@@ -26,15 +26,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.graph import PoseGraph
 from tempose.io._text import (
     NumberReader,
-    PathLike,
     Rows,
     content_lines,
     integer_ids,
@@ -44,10 +42,9 @@ from tempose.io._text import (
     write_text,
 )
 from tempose.io.options import ReadOptions
-from tempose.poses import Poses
-from tempose.posterior import residuals
-
-Array = NDArray[np.float64]
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import residuals
 
 FORMAT = "3dmatch"
 MEASURED, TRUE = "3dmatch.log", "gt.log"  # in the folder of a scene

@@ -14,10 +14,10 @@ from decimal import Decimal
 
 import numpy as np
 
+from tempose._typing import NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io._text import (
     NumberReader,
-    PathLike,
     content_lines,
     integer_ids,
     number_text,
@@ -25,7 +25,7 @@ from tempose.io._text import (
     unit_quaternions,
     write_text,
 )
-from tempose.poses import NodeId, Poses
+from tempose.model.poses import Poses
 
 FORMAT = "tum"
 _COLUMNS = ["timestamp", "tx", "ty", "tz", "qx", "qy", "qz", "qw"]

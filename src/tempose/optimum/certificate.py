@@ -42,17 +42,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from tempose._typing import Array
 from tempose.errors import OptionError
-from tempose.graph import PoseGraph
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.quadratic import Quadratic
-from tempose.poses import Poses
-from tempose.posterior import Posterior
-from tempose.sparse import Factor, NotPositiveDefiniteError
-
-Array = NDArray[np.float64]
 
 TOLERANCE = 1e-6
 ROUNDING = 8.0

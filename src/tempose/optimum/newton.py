@@ -11,16 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array
 from tempose.geometry import quaternion as quat
-from tempose.optimum.curvature import Curvature
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.starts import positions_given_rotations
-from tempose.poses import Poses
-from tempose.posterior import Posterior
-from tempose.sparse import Factor, NotPositiveDefiniteError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Index, Mask
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.optimum import _kernels
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.numerics import relaxation as _kernels
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic
 from tempose.optimum.starts import pattern, position_holds
-from tempose.poses import Poses
-from tempose.sparse import Factor, NotPositiveDefiniteError, Symbolic
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +51,7 @@ class Quadratic:
         return pattern(self.graph, 4)
 
     @cached_property
-    def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array, Array, Array]:
+    def edges(self) -> tuple[Index, Index, Array, Array, Array, Array]:
         """``i, j, Q, t, κ, τ`` of every edge."""
         g = self.graph
         Q, t = quat.to_matrix(g.j_from_i_wxyz), np.nan_to_num(g.j_from_i_t)

@@ -15,10 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array
 from tempose.errors import OptionError
-from tempose.optimum import _kernels
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics import relaxation as _kernels
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.certificate import (
     TOLERANCE,
     Certificate,
@@ -28,15 +31,10 @@ from tempose.optimum.certificate import (
     isotropic_below,
     with_lower_bound,
 )
-from tempose.optimum.curvature import Curvature
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import Minimum, minimise
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.starts import with_positions
-from tempose.poses import Poses
-from tempose.posterior import Posterior
-from tempose.sparse import Factor, NotPositiveDefiniteError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,18 @@ from __future__ import annotations
 import weakref
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from tempose._typing import Array, Index
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph, SpanningTree
-from tempose.optimum import _kernels
-from tempose.poses import Poses
-from tempose.sparse import NotPositiveDefiniteError, Symbolic, analyze
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from tempose.model.graph import PoseGraph, SpanningTree
+from tempose.model.poses import Poses
+from tempose.numerics import relaxation as _kernels
+from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
 
 STARTS = {
     "tree": "measurements chained along the most certain spanning tree",
@@ -147,7 +144,7 @@ def best_tree_poses(graph: PoseGraph, n_roots: int = 4) -> Poses:
 
     The roots tried in each component are its anchor, its node of highest degree, and the middle of a long path.
     """
-    from tempose.posterior import Posterior
+    from tempose.model.posterior import Posterior
 
     posterior = Posterior(graph)
     best = tree_poses(graph, most_certain_tree(graph))

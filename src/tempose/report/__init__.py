@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tempose.report.page import ReportData, Trace, render_page, write_page
-from tempose.report.parts import Fact, Histogram
 from tempose.report.plots import plot_graph, save_picture
+from tempose.report.widgets import Fact, Histogram
 
 __all__ = [
     "Fact",

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
+from tempose._typing import Array, Index
 from tempose.errors import GraphError, OptionError
-from tempose.report.parts import (
+from tempose.report.widgets import (
     Fact,
     Frame,
     Histogram,
@@ -27,9 +28,6 @@ from tempose.report.parts import (
     quantise,
     text,
 )
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Layout = Literal["positions", "directions"]
 
@@ -137,21 +135,21 @@ class ReportData:
     settings: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
     node_ids: Sequence[str]
-    positions: FloatArray
-    world_from_node_wxyz: FloatArray
-    component: IntArray
-    sigma_rot_deg: FloatArray | None = None
-    sigma_pos: FloatArray | None = None
-    position_covariance: FloatArray | None = None
+    positions: Array
+    world_from_node_wxyz: Array
+    component: Index
+    sigma_rot_deg: Array | None = None
+    sigma_pos: Array | None = None
+    position_covariance: Array | None = None
     gauge: str = ""
     length_unit: str = ""
-    edges: IntArray
-    edge_rotation_deg: FloatArray
-    edge_translation: FloatArray
-    edge_surprise: FloatArray | None = None
-    edge_outlier: FloatArray | None = None
-    draw_positions: FloatArray | None = None
-    truth_positions: FloatArray | None = None
+    edges: Index
+    edge_rotation_deg: Array
+    edge_translation: Array
+    edge_surprise: Array | None = None
+    edge_outlier: Array | None = None
+    draw_positions: Array | None = None
+    truth_positions: Array | None = None
     traces: Sequence[Trace] = ()
     histograms: Sequence[Histogram] = ()
     version: str = ""
@@ -275,7 +273,7 @@ def page_payload(data: ReportData) -> dict[str, Any]:
     }
 
 
-def display_positions(data: ReportData) -> tuple[FloatArray, Layout]:
+def display_positions(data: ReportData) -> tuple[Array, Layout]:
     """Return where to draw the nodes, shape (n, 3), and what these places mean.
 
     Parameters
@@ -321,7 +319,7 @@ def _ghosts(data: ReportData) -> dict[str, Any] | None:
     return {"stride": stride, "step": step, "offset": pack(quantise(offset, step), "<i2")}
 
 
-def _spread(available: int, wanted: int) -> IntArray:
+def _spread(available: int, wanted: int) -> Index:
     """Return at most ``wanted`` indices spread evenly over ``range(available)``."""
     if available <= wanted:
         return np.arange(available)
@@ -360,7 +358,7 @@ def _trace(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _envelope(values: FloatArray, limit: int) -> IntArray:
+def _envelope(values: Array, limit: int) -> Index:
     """Return indices that keep the ends and the extremes of ``limit / 2`` stretches: no spike is lost."""
     if len(values) <= limit:
         return np.arange(len(values))

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tempose._typing import Array, Index
 from tempose.errors import OptionError
-from tempose.report.page import FloatArray, IntArray, ReportData, display_positions
-from tempose.report.parts import colour_limits
+from tempose.report.page import ReportData, display_positions
+from tempose.report.widgets import colour_limits
 
 Axes3D: TypeAlias = Any
 """``mpl_toolkits.mplot3d.axes3d.Axes3D``, which has no types and may not be installed."""
@@ -94,7 +95,7 @@ def save_picture(data: ReportData, path: str | Path, *, dpi: int = 200) -> None:
     figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)
 
 
-def fitting_factor(positions: FloatArray, covariance: FloatArray, level: float) -> float:
+def fitting_factor(positions: Array, covariance: Array, level: float) -> float:
     """Return the round factor (1 … 100) that makes a typical ellipsoid about 1/50 of the graph, if it is smaller.
 
     Parameters
@@ -148,7 +149,7 @@ def _node_colours(data: ReportData) -> tuple[Any, Any, str]:
     return np.tile(colors.to_rgba("#3a5bd0"), (n, 1)), None, ""
 
 
-def _draw_edges(axes: Axes3D, data: ReportData, positions: FloatArray) -> None:
+def _draw_edges(axes: Axes3D, data: ReportData, positions: Array) -> None:
     if len(data.edges) == 0:
         return
     heat = np.zeros(len(data.edges))
@@ -164,7 +165,7 @@ def _draw_edges(axes: Axes3D, data: ReportData, positions: FloatArray) -> None:
     _draw_lines(axes, positions[data.edges[order]], colours[order], width + 0.9 * heat[order])
 
 
-def _draw_nodes(axes: Axes3D, data: ReportData, positions: FloatArray) -> None:
+def _draw_nodes(axes: Axes3D, data: ReportData, positions: Array) -> None:
     colours, scale, label = _node_colours(data)
     size = float(np.clip(2500 / len(positions), 3, 36))
     axes.scatter(*positions.T, c=colours, s=size, edgecolors=(0, 0, 0, 0.35), linewidths=0.3, depthshade=False)
@@ -172,14 +173,14 @@ def _draw_nodes(axes: Axes3D, data: ReportData, positions: FloatArray) -> None:
         axes.figure.colorbar(scale, ax=axes, label=label, shrink=0.55, pad=0.08)
 
 
-def _ellipsoid_nodes(covariance: FloatArray) -> IntArray:
+def _ellipsoid_nodes(covariance: Array) -> Index:
     """Return the nodes whose ellipsoids are drawn, spread evenly over those that have one."""
     known = np.flatnonzero(np.isfinite(covariance).all(axis=(1, 2)) & (np.trace(covariance, axis1=1, axis2=2) > 0))
     return known[:: -(-len(known) // MAX_ELLIPSOIDS) or 1]
 
 
 def _draw_ellipsoids(
-    axes: Axes3D, positions: FloatArray, covariance: FloatArray, nodes: IntArray, size: float, colours: Any
+    axes: Axes3D, positions: Array, covariance: Array, nodes: Index, size: float, colours: Any
 ) -> None:
     if len(nodes) == 0:
         return
@@ -192,12 +193,12 @@ def _draw_ellipsoids(
     _draw_lines(axes, rings.reshape(-1, len(_RING), 3), faded, 0.6)
 
 
-def _draw_lines(axes: Axes3D, lines: FloatArray, colours: FloatArray, widths: FloatArray | float) -> None:
+def _draw_lines(axes: Axes3D, lines: Array, colours: Array, widths: Array | float) -> None:
     collection = import_module("mpl_toolkits.mplot3d.art3d").Line3DCollection
     axes.add_collection3d(collection(lines, colors=colours, linewidths=widths))
 
 
-def _label(axes: Axes3D, data: ReportData, positions: FloatArray, placed: bool, notes: list[str]) -> None:
+def _label(axes: Axes3D, data: ReportData, positions: Array, placed: bool, notes: list[str]) -> None:
     """Set equal scales, axis labels with units, title and the note on the ellipsoids."""
     low, high = positions.min(axis=0), positions.max(axis=0)
     span = np.maximum(high - low, max(0.25 * float((high - low).max()), 1e-9))

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Index
 from tempose.errors import OptionError, TemposeError
-
-Array = NDArray[np.float64]
 
 _PINHOLES = {0: "SIMPLE_PINHOLE", 1: "PINHOLE"}  # COLMAP's numbers of the models without distortion
 
@@ -78,7 +76,7 @@ def undistort(camera: Intrinsics, pixel: Array) -> Array:
     return ray * np.diag(camera.K)[:2] + camera.K[:2, 2]
 
 
-def recalibrated(K: Array, camera_of: NDArray[np.int64], pixel: Array, change: Array) -> tuple[Array, Array]:
+def recalibrated(K: Array, camera_of: Index, pixel: Array, change: Array) -> tuple[Array, Array]:
     """Pinholes (n, 3, 3) and pixels (k, 2) of a slightly other calibration.
 
     ``change`` (n, 4): relative change of the focal lengths; of the principal point in x and y, in focal lengths; and of the

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._typing import Array, Index
 from tempose.errors import ParseError
 from tempose.sfm.cameras import Intrinsics, undistort
 from tempose.sfm.views import Views
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _PAIR = 2147483647  # COLMAP's pair_id is image_id1 * 2147483647 + image_id2
 

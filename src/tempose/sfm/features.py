@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.files import write_atomically
 from tempose.errors import OptionError, ParseError, TemposeError
-from tempose.files import write_atomically
 from tempose.sfm.cameras import Intrinsics, require_pycolmap
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array
 from tempose.errors import GraphError, OptionError
-from tempose.poses import Poses
+from tempose.model.poses import Poses
 from tempose.sfm.features import Progress, silent
+from tempose.sfm.lengths import ScaleOptions, Scales, average_scales, depths_of_pair, join, measure_ratios, scale_error
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.scales import ScaleOptions, Scales, average_scales, depths_of_pair, join, measure_ratios, scale_error
+from tempose.sfm.pairs import PairOptions, Pairs, estimate_pairs, guided_pairs
 from tempose.sfm.synchronise import Synchronised, synchronise
-from tempose.sfm.twoview import PairOptions, Pairs, estimate_pairs, guided_pairs
 from tempose.sfm.views import Views
-
-Array = NDArray[np.float64]
 
 _TRUE_SCALE_SIGMA = 5e-4  # of the logarithm of a baseline that was given
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tempose.errors import OptionError
-from tempose.sfm.scales import ScaleOptions
-from tempose.sfm.structure import StructureOptions
+from tempose.sfm.lengths import ScaleOptions
+from tempose.sfm.pairs import PairOptions
+from tempose.sfm.points import StructureOptions
 from tempose.sfm.synchronise import SyncOptions
-from tempose.sfm.twoview import PairOptions
 
 SCALES = ("tracks", "truth")
 CALIBRATION_ERROR = {True: 0.001, False: 0.005}

@@ -10,25 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._typing import Array
+from tempose.analysis.summary import tangent
 from tempose.errors import TemposeError
-from tempose.inference.summary import tangent
+from tempose.model.poses import Poses
 from tempose.options import SolveOptions
-from tempose.poses import Poses
 from tempose.sfm.database import read_database
 from tempose.sfm.features import Progress, build_database, read_intrinsics, silent
 from tempose.sfm.model import is_model, read_model
 from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.resample import Halves, half_differences, mixed, widening
+from tempose.sfm.pairs import Pairs
+from tempose.sfm.points import CameraDraw, StructureOptions, reconstruct
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import CameraDraw, StructureOptions, reconstruct
 from tempose.sfm.tracks import observations
-from tempose.sfm.twoview import Pairs
+from tempose.sfm.uncertainty import Halves, half_differences, mixed, widening
 from tempose.sfm.views import Views
 from tempose.solution import Solution
 from tempose.solver import solve
-
-Array = NDArray[np.float64]
 
 _DRAWS_PER_POINT_DRAW = 10  # cameras' covariances use all draws, points one of these many
 

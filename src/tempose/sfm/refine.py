@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose.poses import Poses
-from tempose.sfm.adjust import Adjustment, AdjustOptions, adjust
+from tempose.model.poses import Poses
+from tempose.sfm.bundle import Adjustment, AdjustOptions, adjust
 from tempose.sfm.motion import pairs_of_posed
+from tempose.sfm.pairs import PairOptions
 from tempose.sfm.pipeline import bare_scene
+from tempose.sfm.points import BEHIND, FEW_VIEWS, GOOD, StructureOptions, reconstruct
 from tempose.sfm.scene import Scene
-from tempose.sfm.structure import BEHIND, FEW_VIEWS, GOOD, StructureOptions, reconstruct
-from tempose.sfm.twoview import PairOptions
 from tempose.sfm.views import Views
 
 _NARROWEST_PX = 4.0

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._support.files import csv_text, write_atomically
+from tempose._typing import Array, Index, Mask, PathLike
 from tempose.errors import GraphError, ParseError
-from tempose.files import csv_text, write_atomically
 from tempose.geometry import quaternion as quat
-from tempose.io._text import PathLike
 from tempose.io.csvfile import name_text
 from tempose.io.ply import write_ply
-from tempose.poses import Poses
-from tempose.sfm.structure import GOOD, STATUS, Observations, Structure, rms_sigma
+from tempose.model.poses import Poses
+from tempose.sfm.points import GOOD, STATUS, Observations, Structure, rms_sigma
 
-Array = NDArray[np.float64]
 FILE = "scene.npz"
 _FORMAT = 1
 LEFT_OUT = "what all image points have in common besides the error of the calibration, such as a rolling shutter"
@@ -54,7 +53,7 @@ class Scene:
 
     poses: Poses
     intrinsics: Array
-    image_size: NDArray[np.int64]
+    image_size: Index
     camera_covariance: Array
     observations: Observations
     structure: Structure
@@ -207,7 +206,7 @@ class Scene:
             rows.append(" ".join([str(k), "PINHOLE", str(width), str(height), *(repr(float(x)) for x in numbers)]))
         return "\n".join(rows) + "\n"
 
-    def _images_text(self, order: NDArray[np.int64], starts: NDArray[np.int64]) -> str:
+    def _images_text(self, order: Index, starts: Index) -> str:
         o = self.observations
         q, t = self.poses.node_from_world
         q = quat.canonical(q)
@@ -219,7 +218,7 @@ class Scene:
             rows.append(" ".join(f"{x!r} {y!r} {p}" for (x, y), p in zip(pixel, points, strict=True)))
         return "\n".join(rows) + "\n"
 
-    def _points_text(self, kept: NDArray[np.bool_], place: NDArray[np.int64]) -> str:
+    def _points_text(self, kept: Mask, place: Index) -> str:
         o, s = self.observations, self.structure
         rows = ["# POINT3D_ID X Y Z R G B ERROR, then IMAGE_ID POINT2D_IDX of each view"]
         for p in np.flatnonzero(s.status == GOOD).tolist():

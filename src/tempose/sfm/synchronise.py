@@ -11,19 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Array, Index
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
-from tempose.graph import PoseGraph
-from tempose.optimum.curvature import Curvature
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, residuals
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import most_certain_tree, tree_poses
-from tempose.poses import Poses
-from tempose.posterior import Posterior, residuals
-from tempose.sfm.twoview import Pairs
-
-Array = NDArray[np.float64]
+from tempose.sfm.pairs import Pairs
 
 _MEDIAN_CHI2_3 = 2.3659738843753377  # median of χ² with 3 degrees of freedom
 _TINY = 1e-6  # radians: the precision of pairs without noise must stay finite
@@ -80,7 +78,7 @@ class Synchronised:
     poses: Poses
     graph: PoseGraph
     edges: Edges
-    keep: NDArray[np.int64]
+    keep: Index
     excess: tuple[float, float]
 
     def distrusted(self) -> list[Distrusted]:
@@ -189,7 +187,7 @@ class Edges:
     row
         Row of each edge among the pairs (m,).
     own
-        Covariances (m, 6, 6) of the pairs, as :attr:`tempose.sfm.twoview.PairPose.covariance`.
+        Covariances (m, 6, 6) of the pairs, as :attr:`tempose.sfm.pairs.PairPose.covariance`.
     scale, sigma_log_scale
         Lengths of the baselines (m,), NaN where unknown, and σ of their logarithms.
     floor
@@ -197,7 +195,7 @@ class Edges:
     """
 
     base: PoseGraph
-    row: NDArray[np.int64]
+    row: Index
     direction: Array
     own: Array
     scale: Array
@@ -293,13 +291,13 @@ def _weighted(graph: PoseGraph, weight: Array) -> PoseGraph:
     return replace(graph, concentration=graph.concentration * w, precision=graph.precision * w)
 
 
-def _some_edges(graph: PoseGraph, rows: NDArray[np.int64]) -> PoseGraph:
+def _some_edges(graph: PoseGraph, rows: Index) -> PoseGraph:
     keep = np.zeros(graph.n_edges, dtype=bool)
     keep[rows] = True
     return graph.with_edges(keep)
 
 
-def _keep(graph: PoseGraph, weight: Array, least: float) -> NDArray[np.int64]:
+def _keep(graph: PoseGraph, weight: Array, least: float) -> Index:
     """Rows of the edges to keep: those that fit, and of the others the best that hold the graph together."""
     keep = weight >= least
     tree = graph.spanning_tree(np.where(graph.has_translation, weight, 1e-12 * weight))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tempose.sfm.structure import Observations
-from tempose.sfm.twoview import Pairs
+from tempose._typing import Index
+from tempose.sfm.pairs import Pairs
+from tempose.sfm.points import Observations
 from tempose.sfm.views import Views
-
-Index = NDArray[np.int64]
 
 
 def keypoint_tracks(views: Views, pairs: Pairs) -> Index:

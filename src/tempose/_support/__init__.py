@@ -1,0 +1,1 @@
+"""What everything leans on and nothing here is about: files, random streams, processes, figures."""

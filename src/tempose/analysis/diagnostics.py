@@ -1,0 +1,534 @@
+"""How far the draws can be trusted: R-hat, effective sample sizes, Monte Carlo errors, and a verdict that does not flatter.
+
+The estimators are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), *Rank-normalization, folding, and
+localization: an improved R-hat*, and agree with ArviZ. They take draws (..., chains, draws) and reduce the last two axes.
+
+Poses are judged by their six world-frame tangent coordinates about the estimate, in the stated gauge: q and −q are one
+rotation there, and what the gauge holds is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import fft, special
+
+from tempose._typing import Array, Index, Mask, NodeId
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.model.gauge import Gauge, position_determined
+from tempose.model.poses import Poses
+from tempose.sampling.draws import Draws
+
+COORDINATES = ("rx", "ry", "rz", "x", "y", "z")
+
+RHAT_GOOD, RHAT_USABLE, RHAT_BAD = 1.01, 1.05, 1.1
+ESS_GOOD, ESS_BAD = 400.0, 100.0
+SIGMA_USABLE = 0.1  # relative Monte Carlo error of the worst σ
+ENERGY_GOOD = 0.3
+FEWEST_DRAWS = 4  # per chain, for anything to be said
+
+_TAIL = (0.05, 0.95)
+_BLOCK_VALUES = 2_000_000  # coordinates × draws held in memory at a time; temporaries are about ten times that
+_CONSTANT = 1e-15
+
+
+# ---------------------------------------------------------------------- series (..., chains, draws)
+
+
+def split(x: Array) -> Array:
+    """Each chain as two halves (..., 2·chains, draws//2); the middle draw of an odd number is dropped."""
+    half = x.shape[-1] // 2
+    return np.concatenate([x[..., :half], x[..., -half:]], axis=-2)
+
+
+def rank_normalise(x: Array) -> Array:
+    """Normal scores of the ranks over all chains: ``Φ⁻¹((r − 3/8)/(S + 1/4))``, ties averaged."""
+    flat = x.reshape(*x.shape[:-2], -1)
+    size = flat.shape[-1]
+    scores = special.ndtri((np.arange(1.0, size + 0.5, 0.5) - 0.375) / (size + 0.25))  # of ranks 1, 1.5, 2, …, S
+    order = np.argsort(flat, axis=-1)
+    place = np.broadcast_to(np.arange(size), flat.shape)
+    ordered = np.take_along_axis(flat, order, axis=-1)
+    tied = ordered[..., 1:] == ordered[..., :-1]
+    twice = 2 * place
+    if np.any(tied):  # each gets the mean of the first and the last place of its group
+        edge = np.zeros((*tied.shape[:-1], 1), dtype=bool)
+        first = np.maximum.accumulate(np.where(np.concatenate([edge, tied], axis=-1), 0, place), axis=-1)
+        last = np.where(np.concatenate([tied, edge], axis=-1), size, place)
+        twice = first + np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
+    out = np.empty_like(flat)
+    np.put_along_axis(out, order, scores[twice], axis=-1)
+    return out.reshape(x.shape)
+
+
+def rhat(x: ArrayLike) -> Array:
+    """Rank-normalised split R-hat (...): the larger of those of the values and of their distances to the median.
+
+    One chain is compared with itself, first half against second.
+    """
+    halves = split(_checked(x))
+    return _rhat_both(halves, rank_normalise(halves))
+
+
+def ess_mean(x: ArrayLike) -> Array:
+    """Effective sample size (...) for the mean of the values themselves."""
+    return _ess(split(_checked(x)))
+
+
+def ess_bulk(x: ArrayLike) -> Array:
+    """Effective sample size (...) of the rank-normalised values."""
+    return _ess(rank_normalise(split(_checked(x))))
+
+
+def ess_tail(x: ArrayLike) -> Array:
+    """The smaller of the effective sample sizes (...) of the 5% and 95% quantiles."""
+    x = _checked(x)
+    at = np.quantile(x.reshape(*x.shape[:-2], -1), _TAIL, axis=-1)[..., None, None]
+    return np.minimum(_ess(split((x <= at[0]).astype(float))), _ess(split((x <= at[1]).astype(float))))
+
+
+def ess_sd(x: ArrayLike) -> Array:
+    """Effective sample size (...) of the squared distances to the mean, on which the standard deviation rests."""
+    x = _checked(x)
+    return _ess(split((x - x.mean(axis=(-2, -1), keepdims=True)) ** 2))
+
+
+def mcse_mean(x: ArrayLike) -> Array:
+    """Monte Carlo standard error (...) of the mean."""
+    x = _checked(x)
+    return np.asarray(np.std(x, axis=(-2, -1), ddof=1) / np.sqrt(ess_mean(x)))
+
+
+def mcse_sd(x: ArrayLike) -> Array:
+    """Monte Carlo standard error (...) of the standard deviation, by the delta method.
+
+    ``√((E[d⁴] − E[d²]²) / ESS) / (2σ)`` with the ESS of d², as in R's *posterior*. ArviZ puts the ESS of the values in
+    its place, which flatters where successive draws are anti-correlated.
+    """
+    x = _checked(x)
+    square = (x - x.mean(axis=(-2, -1), keepdims=True)) ** 2
+    return _error_of_root_mean(square)
+
+
+def energy_mixing(energy: ArrayLike) -> Array:
+    """``mean((ΔU)²) / var(U)`` of each chain (...): ArviZ's E-BFMI formula on U; 2 if independent, near 0 if U creeps."""
+    u = np.asarray(energy, float)
+    variance = np.var(u, axis=-1, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.mean(np.diff(u, axis=-1) ** 2, axis=-1) / variance)
+
+
+def _checked(x: ArrayLike) -> Array:
+    array = np.asarray(x, float)
+    if array.ndim < 2 or array.shape[-2] < 1 or array.shape[-1] < FEWEST_DRAWS:
+        raise OptionError(f"draws must have shape (..., chains, draws) with at least 4 draws, not {array.shape}")
+    return array
+
+
+def _rhat_both(halves: Array, normalised: Array) -> Array:
+    middle = np.median(halves.reshape(*halves.shape[:-2], -1), axis=-1)[..., None, None]
+    return np.maximum(_rhat(normalised), _rhat(rank_normalise(np.abs(halves - middle))))
+
+
+def _rhat(x: Array) -> Array:
+    n = x.shape[-1]
+    between = n * np.var(x.mean(axis=-1), axis=-1, ddof=1)
+    within = np.mean(np.var(x, axis=-1, ddof=1), axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.sqrt((between / within + n - 1) / n))
+
+
+def _mean_autocovariance(x: Array) -> Array:
+    """Autocovariance at all lags (..., draws), averaged over chains."""
+    n = x.shape[-1]
+    size = fft.next_fast_len(2 * n, real=True)
+    spectrum = fft.rfft(x - x.mean(axis=-1, keepdims=True), n=size, axis=-1)
+    power = np.mean(spectrum.real**2 + spectrum.imag**2, axis=-2)
+    return np.asarray(fft.irfft(power, n=size, axis=-1)[..., :n] / n)
+
+
+def _ess(x: Array) -> Array:
+    """Effective sample size (...) of chains (..., chains, draws) by Geyer's initial monotone positive sequence."""
+    chains, n = x.shape[-2:]
+    covariance = _mean_autocovariance(x)
+    within = covariance[..., 0] * n / (n - 1.0)
+    total = covariance[..., 0].copy()
+    if chains > 1:
+        total += np.var(x.mean(axis=-1), axis=-1, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rho = 1.0 - (within[..., None] - covariance) / total[..., None]
+    rho[..., 0] = 1.0
+    last = max((n - 3) // 2, 0)  # the last pair of lags that may be looked at
+    even, odd = rho[..., : 2 * last + 1 : 2], rho[..., 1 : 2 * last + 2 : 2]
+    pairs = even + odd
+    positive = pairs > 0.0
+    positive[..., last] = False
+    stop = np.argmin(positive, axis=-1)[..., None]  # the first pair that does not count in full
+    used = np.arange(last + 1) < stop
+    monotone = np.minimum.accumulate(np.where(used, pairs, np.inf), axis=-1)
+    end_even = np.take_along_axis(even, stop, axis=-1)[..., 0]
+    end_pair = np.take_along_axis(pairs, stop, axis=-1)[..., 0]
+    end = np.where((end_even > 0.0) | (end_pair >= 0.0), end_even, 0.0)
+    tau = -1.0 + 2.0 * np.where(used, monotone, 0.0).sum(axis=-1) + end
+    size = chains * n
+    result = size / np.maximum(tau, 1.0 / math.log10(size))
+    return np.where(np.ptp(x, axis=(-2, -1)) < _CONSTANT, float(size), np.where(np.isnan(tau), np.nan, result))
+
+
+def _error_of_root_mean(square: Array) -> Array:
+    """Standard error (...) of the root of the mean of non-negative draws (..., chains, draws)."""
+    mean = square.mean(axis=(-2, -1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.std(square, axis=(-2, -1)) / np.sqrt(_ess(split(square)) * mean) / 2.0)
+
+
+# ---------------------------------------------------------------------- the result
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst value of a diagnostic and where it is: a node and a coordinate, or ``U``."""
+
+    value: float
+    node: NodeId | None
+    coordinate: str
+
+    def __str__(self) -> str:
+        where = "U" if self.node is None else f"node {self.node}, {self.coordinate}"
+        return f"{self.value:.4g} ({where})"
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """What the draws are worth.
+
+    Arrays (n, 6) are per node and tangent coordinate (:data:`COORDINATES`; radians, then length units), NaN for what
+    the gauge holds and for positions that nothing determines.
+
+    Attributes
+    ----------
+    level
+        ``good``, ``usable``, ``not good``, ``bad``, or ``cannot tell``.
+    verdict
+        The same in one sentence with the numbers behind it.
+    advice
+        What to do about it, one line each; empty if all is well.
+    n_chains, draws_per_chain
+        What was judged: chains of equal length.
+    rhat, ess_bulk, ess_tail
+        R-hat and effective sample sizes (n, 6).
+    mcse_mean, mcse_sd
+        Monte Carlo standard errors (n, 6) of the mean and of σ.
+    sigma_rot_deg_mcse, sigma_pos_mcse
+        Monte Carlo standard errors (n,) of the σ per axis that a :class:`~tempose.analysis.summary.NodeSummary` reports.
+    sigma_relative_error
+        The larger of the two relative to its σ (n,).
+    energy_rhat, energy_ess_bulk, energy_ess_tail, energy_mcse
+        Of U itself; ``energy_mcse`` is the error of its mean.
+    energy_mixing
+        Least over chains; see :func:`energy_mixing`.
+    stuck
+        Number of coordinates that should move and never did.
+    """
+
+    level: str
+    verdict: str
+    advice: tuple[str, ...]
+    ids: tuple[NodeId, ...]
+    n_chains: int
+    draws_per_chain: int
+    rhat: Array
+    ess_bulk: Array
+    ess_tail: Array
+    mcse_mean: Array
+    mcse_sd: Array
+    sigma_rot_deg_mcse: Array
+    sigma_pos_mcse: Array
+    sigma_relative_error: Array
+    energy_rhat: float
+    energy_ess_bulk: float
+    energy_ess_tail: float
+    energy_mcse: float
+    energy_mixing: float
+    stuck: int
+
+    @property
+    def worst_rhat(self) -> Worst:
+        """Largest R-hat of all coordinates and U."""
+        return _worst(self.ids, self.rhat, self.energy_rhat, largest=True)
+
+    @property
+    def worst_ess_bulk(self) -> Worst:
+        """Least bulk ESS of all coordinates and U."""
+        return _worst(self.ids, self.ess_bulk, self.energy_ess_bulk)
+
+    @property
+    def worst_ess_tail(self) -> Worst:
+        """Least tail ESS of all coordinates and U."""
+        return _worst(self.ids, self.ess_tail, self.energy_ess_tail)
+
+    @property
+    def node_ess(self) -> Array:
+        """Least ESS, bulk or tail, of each node (n,); NaN for a held node."""
+        both = np.concatenate([self.ess_bulk, self.ess_tail], axis=1)
+        held = np.all(np.isnan(both), axis=1)
+        return np.where(held, np.nan, np.min(np.where(np.isnan(both), np.inf, both), axis=1))
+
+    @property
+    def worst_sigma_error(self) -> Worst:
+        """Largest relative Monte Carlo error of a reported σ."""
+        return _worst(self.ids, self.sigma_relative_error[:, None], math.nan, largest=True, names=("σ",))
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+
+        def plain(w: Worst) -> dict[str, Any]:
+            return {"value": _finite(w.value), "node": w.node, "coordinate": w.coordinate}
+
+        return {
+            "level": self.level,
+            "verdict": self.verdict,
+            "advice": list(self.advice),
+            "chains": self.n_chains,
+            "draws_per_chain": self.draws_per_chain,
+            "worst_rhat": plain(self.worst_rhat),
+            "worst_ess_bulk": plain(self.worst_ess_bulk),
+            "worst_ess_tail": plain(self.worst_ess_tail),
+            "worst_relative_error_of_sigma": plain(self.worst_sigma_error),
+            "energy_rhat": _finite(self.energy_rhat),
+            "energy_ess_bulk": _finite(self.energy_ess_bulk),
+            "energy_mcse": _finite(self.energy_mcse),
+            "energy_mixing": _finite(self.energy_mixing),
+            "stuck_coordinates": self.stuck,
+        }
+
+
+def diagnostics_lines(diagnostics: Diagnostics) -> list[str]:
+    """Verdict and advice, one line each, for the terminal and the report."""
+    return [diagnostics.verdict, *diagnostics.advice]
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if math.isfinite(x) else None
+
+
+def _worst(
+    ids: tuple[NodeId, ...], values: Array, energy: float, largest: bool = False, names: tuple[str, ...] = COORDINATES
+) -> Worst:
+    sign = -1.0 if largest else 1.0
+    flat = np.append(sign * values.reshape(-1), sign * energy)
+    if np.all(np.isnan(flat)):
+        return Worst(math.nan, None, "U")
+    k = int(np.nanargmin(flat))
+    if k == values.size:
+        return Worst(energy, None, "U")
+    row, column = divmod(k, values.shape[1])
+    return Worst(float(values[row, column]), ids[row], names[column])
+
+
+# ---------------------------------------------------------------------- from draws
+
+
+def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
+    """Judge draws by the tangent coordinates of every node about ``reference``, in a gauge, and by U.
+
+    Chains of different length are cut to the shortest, from the front; one less than half as long as the longest is
+    left out. Reads the draws block by block of nodes, so memory does not grow with the graph.
+    """
+    lengths = [len(a) for a in draws.arrays]
+    chains = [k for k, length in enumerate(lengths) if 2 * length >= max(lengths) and length > 0]
+    length = min((lengths[k] for k in chains), default=0)
+    n = len(reference)
+    if length < FEWEST_DRAWS:
+        words = f"cannot tell: {length} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed"
+        return _unmeasured(
+            draws, len(chains), length, "cannot tell", words, f"draw more (--draws {int(ESS_GOOD)} or more)"
+        )
+    arrays = [draws.arrays[k][-length:] for k in chains]
+    energy = np.stack([np.asarray(draws.energies[k][-length:]) for k in chains])
+    if not np.all(np.isfinite(energy)):
+        words = f"bad: {int(np.sum(~np.isfinite(energy)))} draw(s) are not finite, the sampler diverged"
+        return _unmeasured(draws, len(chains), length, "bad", words, "use a shorter step (--step)")
+    free = ~_held(gauge)
+    free[~position_determined(gauge.graph), 3:] = False
+    motion = _gauge_motions(arrays, reference, gauge)
+
+    table = {name: np.full((n, 6), np.nan) for name in ("rhat", "bulk", "tail", "mean", "sd")}
+    sigma, error = np.full((n, 2), np.nan), np.full((n, 2), np.nan)
+    stuck = 0
+    step = max(1, _BLOCK_VALUES // (6 * energy.size))
+    for low in range(0, n, step):
+        rows = np.arange(low, min(low + step, n))
+        x = _tangent_series(arrays, motion, reference, gauge, rows)  # (rows, 6, chains, draws)
+        spread = np.ptp(x, axis=(-2, -1))
+        scale = np.abs(reference.position[rows]).max(initial=1.0)
+        moving = spread > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
+        stuck += int(np.sum(free[rows] & ~moving))
+        use = free[rows] & moving
+        if np.any(use):
+            y = x[use]
+            halves = split(y)
+            normalised = rank_normalise(halves)  # the expensive part, used twice
+            found = {
+                "rhat": _rhat_both(halves, normalised), "bulk": _ess(normalised), "tail": ess_tail(y),
+                "mean": mcse_mean(y), "sd": mcse_sd(y),
+            }  # fmt: skip
+            for name, values in found.items():
+                table[name][low : low + len(rows)][use] = values
+        for part, columns in enumerate((slice(0, 3), slice(3, 6))):
+            known = np.all(use[:, columns], axis=1)
+            if np.any(known):
+                z = x[known][:, columns]
+                square = np.mean((z - z.mean(axis=(-2, -1), keepdims=True)) ** 2, axis=1)
+                sigma[rows[known], part] = np.sqrt(square.mean(axis=(-2, -1)))
+                error[rows[known], part] = _error_of_root_mean(square)
+    relative = error / sigma
+    still = np.ptp(energy) == 0.0
+    result = Diagnostics(
+        level="", verdict="", advice=(), ids=draws.ids, n_chains=len(chains), draws_per_chain=length,
+        rhat=table["rhat"], ess_bulk=table["bulk"], ess_tail=table["tail"],
+        mcse_mean=table["mean"], mcse_sd=table["sd"],
+        sigma_rot_deg_mcse=np.degrees(error[:, 0]), sigma_pos_mcse=error[:, 1],
+        sigma_relative_error=np.fmax(relative[:, 0], relative[:, 1]),
+        energy_rhat=math.nan if still else float(rhat(energy)),
+        energy_ess_bulk=math.nan if still else float(ess_bulk(energy)),
+        energy_ess_tail=math.nan if still else float(ess_tail(energy)),
+        energy_mcse=0.0 if still else float(mcse_mean(energy)),
+        energy_mixing=math.nan if still else float(np.min(energy_mixing(energy))),
+        stuck=stuck,
+    )  # fmt: skip
+    return _judged(result, len(lengths))
+
+
+def _held(gauge: Gauge) -> Mask:
+    """Which coordinates (n, 6) the gauge holds."""
+    n = gauge.graph.n_nodes
+    return np.asarray(np.einsum("naa->na", gauge.clear_held(np.ones((n, 6, 6)))) == 0.0)
+
+
+def _gauge_motions(arrays: list[Array], reference: Poses, gauge: Gauge) -> tuple[Array, Array]:
+    """Turn (chains, draws, components, 4) and shift (…, 3) that take each draw to the gauge."""
+    rows = gauge.graph.anchors
+    turn = np.empty((len(arrays), len(arrays[0]), len(rows), 4))
+    shift = np.empty((*turn.shape[:-1], 3))
+    for c, array in enumerate(arrays):
+        for k, draw in enumerate(array):
+            wxyz, position = np.asarray(draw[:, :4]), np.asarray(draw[:, 4:])
+            moved, there = gauge.align(wxyz, position, reference)
+            turn[c, k] = quat.multiply(moved[rows], quat.conjugate(wxyz[rows]))
+            shift[c, k] = there[rows] - quat.rotate(turn[c, k], position[rows])
+    return turn, shift
+
+
+def _tangent_series(
+    arrays: list[Array], motion: tuple[Array, Array], reference: Poses, gauge: Gauge, rows: Index
+) -> Array:
+    """Tangent coordinates (rows, 6, chains, draws) of some nodes."""
+    component = gauge.graph.component[rows]
+    out = np.empty((len(rows), 6, len(arrays), len(arrays[0])))
+    for c, array in enumerate(arrays):
+        pose = np.asarray(array[:, rows[0] : rows[-1] + 1])
+        turn, shift = motion[0][c][:, component], motion[1][c][:, component]
+        wxyz = quat.multiply(turn, pose[..., :4])
+        omega = quat.log(quat.multiply(wxyz, quat.conjugate(reference.wxyz[rows])))
+        delta = quat.rotate(turn, pose[..., 4:]) + shift - reference.position[rows]
+        out[:, :3, c] = omega.transpose(1, 2, 0)
+        out[:, 3:, c] = delta.transpose(1, 2, 0)
+    return out
+
+
+def _unmeasured(draws: Draws, chains: int, length: int, level: str, verdict: str, advice: str) -> Diagnostics:
+    """A verdict without numbers."""
+    n, nan = len(draws.ids), math.nan
+    unknown = np.full((n, 6), nan)
+    return Diagnostics(
+        level=level,
+        verdict=verdict,
+        advice=(advice,),
+        ids=draws.ids, n_chains=chains, draws_per_chain=length, rhat=unknown, ess_bulk=unknown, ess_tail=unknown,
+        mcse_mean=unknown, mcse_sd=unknown, sigma_rot_deg_mcse=np.full(n, nan), sigma_pos_mcse=np.full(n, nan),
+        sigma_relative_error=np.full(n, nan), energy_rhat=nan, energy_ess_bulk=nan, energy_ess_tail=nan,
+        energy_mcse=nan, energy_mixing=nan, stuck=0,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- in words
+
+
+def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
+    """The same with level, verdict and advice filled in."""
+    worst_rhat, bulk, tail = d.worst_rhat, d.worst_ess_bulk, d.worst_ess_tail
+    least = bulk if not tail.value < bulk.value else tail
+    if math.isnan(least.value) and not d.stuck:
+        return replace(d, level="cannot tell", verdict="cannot tell: nothing moves, every node is held by the gauge")
+    troubles: list[tuple[str, str]] = []
+    if d.stuck:
+        troubles.append(("bad", f"{d.stuck} coordinate(s) never moved"))
+    if worst_rhat.value > RHAT_GOOD:
+        many = int(np.sum(d.rhat > RHAT_GOOD))
+        share = f"above {RHAT_GOOD} in {many} of {int(np.sum(np.isfinite(d.rhat)))} coordinates"
+        far = worst_rhat.value > RHAT_BAD
+        words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
+        troubles.append(("bad" if far else "usable" if worst_rhat.value <= RHAT_USABLE else "not good", words))
+    for name, worst, each in (("bulk", bulk, d.ess_bulk), ("tail", tail, d.ess_tail)):
+        if worst.value < ESS_GOOD:
+            usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
+            troubles.append(("bad" if worst.value < ESS_BAD else "usable", f"{name} ESS only {worst}{usual}"))
+    if d.energy_mixing < ENERGY_GOOD:
+        troubles.append(("not good", f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"))
+    if d.n_chains == 1:
+        troubles.append(("not good", "one chain cannot show that it has seen everything"))
+    if d.n_chains < n_chains_made:
+        troubles.append(("not good", f"{n_chains_made - d.n_chains} chain(s) left out, too short"))
+    sigma = d.worst_sigma_error.value
+    found = {kind for kind, _ in troubles}
+    if found == {"usable"} and not sigma <= SIGMA_USABLE:
+        found = {"not good"}
+    level = next((kind for kind in ("bad", "not good", "usable") if kind in found), "good")
+    # the errors themselves come from these draws: they mean nothing if the draws are bad
+    known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) and level != "bad" else ""
+    reasons = "; ".join(words for _, words in troubles)
+    if level == "usable":
+        verdict = f"usable: every σ is known to ±{100.0 * sigma:.2g}% or better, but {reasons}"
+    elif troubles:
+        verdict = f"{level}: {reasons}{known}"
+    else:
+        verdict = (
+            f"good: R-hat ≤ {worst_rhat.value:.3f}, bulk ESS ≥ {bulk.value:.0f}, tail ESS ≥ {tail.value:.0f}{known}"
+        )
+    return replace(d, level=level, verdict=verdict, advice=_advice(d, worst_rhat.value, least.value))
+
+
+def _advice(d: Diagnostics, worst_rhat: float, least_ess: float) -> tuple[str, ...]:
+    lines = []
+    total = d.n_chains * d.draws_per_chain
+    if d.stuck:
+        lines.append("something never moves: most likely every proposal is refused; use a shorter step (--step)")
+    if worst_rhat > RHAT_BAD:
+        lines.append(
+            "the chains have not met: allow a longer warm-up (--warmup); if they still differ they sit in separate modes, "
+            "which --sampler tempering (small graphs) or --starts 20 can weigh"
+        )
+    if least_ess < ESS_GOOD:
+        factor = 1.2 * ESS_GOOD / max(least_ess, 1.0)
+        more = f"--draws {_round_up(total * factor)}"
+        if least_ess < 0.2 * total:
+            lines.append(f"draws are correlated: keep them {math.ceil(factor)}× further apart (--thin), or take {more}")
+        else:
+            lines.append(f"for a good verdict take more draws: {more} should do")
+    elif RHAT_GOOD < worst_rhat <= RHAT_BAD:
+        lines.append(f"take longer chains: --draws {_round_up(2.0 * total)}")
+    if d.n_chains == 1:
+        lines.append("run several chains (--chains 4): only they can disagree")
+    return tuple(lines)
+
+
+def _round_up(x: float) -> int:
+    """To two digits."""
+    unit = int(10 ** max(math.floor(math.log10(x)) - 1, 0))
+    return math.ceil(x / unit) * unit

@@ -1,0 +1,350 @@
+"""Posterior predictive: the relative pose of any two nodes, and how surprising each measured edge is given the rest.
+
+The check of an edge compares its measurement with what all *other* edges predict for it. Linearised at the optimum this
+needs no refit. With r the edge's whitened residual there (``U_edge = ½|r|²``), A its Jacobian and Σ the covariance of the
+fitted relative pose, r has covariance ``V = I − AΣAᵀ``, and
+
+    z² = rᵀ V⁻¹ r
+
+is exactly the squared Mahalanobis distance between the measurement and its leave-one-out prediction: χ² with as many
+degrees of freedom as the rest of the graph determines, if the model is right. ``tr V`` is what the rest can check; on a
+bridge it is 0, whatever the measurement says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tempose._typing import Array, Index, NodeId
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.bingham import Bingham
+from tempose.model.gauge import find_id
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, residuals
+from tempose.model.robust import RobustLikelihood
+from tempose.numerics.sparse import NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import minimise
+from tempose.sampling.draws import Draws
+
+SURPRISING = 0.01  # of the worst edge, corrected for the number of edges
+
+_CHECKED = 1e-5  # a direction of an edge is checked if the rest leaves at least this share of its noise to the residual
+
+
+# ---------------------------------------------------------------------- any two nodes
+
+
+@dataclass(frozen=True, eq=False)
+class RelativePredictive:
+    """Draws of ``j_from_i``, the motion from i's to j's frame, with or without the noise of a new measurement.
+
+    Attributes
+    ----------
+    wxyz, translation
+        Rotations (draws, 4) and translations (draws, 3).
+    noisy
+        Whether these are predicted measurements rather than poses.
+    """
+
+    i: NodeId
+    j: NodeId
+    wxyz: Array
+    translation: Array
+    noisy: bool
+
+    @cached_property
+    def mean(self) -> tuple[Array, Array]:
+        """Mean rotation (4,) and translation (3,)."""
+        wxyz = quat.mean(self.wxyz)
+        for _ in range(5):
+            omega = quat.log(quat.multiply(self.wxyz, quat.conjugate(wxyz)))
+            wxyz = quat.normalize(quat.multiply(quat.exp(omega.mean(axis=0)), wxyz))
+        return wxyz, self.translation.mean(axis=0)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Covariance (6, 6) of ``R = Exp(ω) R̂``, ``t = t̂ + δ`` in j's frame; rotation (radians) first."""
+        x = self._tangent(self.wxyz, self.translation)
+        return np.asarray(np.cov(x, rowvar=False))
+
+    def tail_probability(self, wxyz: ArrayLike, translation: ArrayLike | None = None) -> float:
+        """Share of the draws at least as far from their mean as a given pose: a small one is a surprise.
+
+        Distance is by the draws' own covariance; without a translation, of rotations alone. (1 + count)/(1 + draws),
+        so that it is never 0.
+        """
+        k = 3 if translation is None else 6
+        given = self._tangent(np.asarray(wxyz, float), np.zeros(3) if translation is None else np.asarray(translation))
+        inverse = np.linalg.pinv(self.covariance[:k, :k], hermitian=True)
+        x = self._tangent(self.wxyz, self.translation)[:, :k]
+        distance = np.einsum("sa,ab,sb->s", x, inverse, x)
+        return float((1 + np.sum(distance >= given[:k] @ inverse @ given[:k])) / (1 + len(x)))
+
+    def _tangent(self, wxyz: Array, translation: Array) -> Array:
+        mean_wxyz, mean_t = self.mean
+        omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
+        return np.concatenate([omega, translation - mean_t], axis=-1)
+
+
+def predict_relative(
+    draws: Draws,
+    i: NodeId,
+    j: NodeId,
+    *,
+    concentration: ArrayLike | None = None,
+    precision: ArrayLike | None = None,
+    rng: np.random.Generator | None = None,
+) -> RelativePredictive:
+    """Posterior draws of ``j_from_i`` of any two nodes of one component, measured or not; no gauge enters.
+
+    Parameters
+    ----------
+    concentration, precision
+        Noise of a new measurement, if that is to be predicted: Bingham concentration, a scalar λ, (3,) or (3, 3), and
+        Gaussian precision, a scalar 1/σ² or (3, 3), both in j's frame. Leave both out for the pose itself.
+    rng
+        Needed for noise.
+    """
+    index = {name: row for row, name in enumerate(draws.ids)}
+    for name in (i, j):
+        if name not in index:
+            raise OptionError(f"there is no node {name!r} among the {len(index)} nodes of these draws")
+    if draws.n_draws < 2:
+        raise OptionError(f"a prediction needs at least 2 draws, there are {draws.n_draws}")
+    rows = np.concatenate([np.asarray(array[:, [index[i], index[j]]]) for array in draws.arrays])
+    world_from_i, world_from_j = (rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:])
+    wxyz, t = se3.compose(se3.inverse(world_from_j), world_from_i)
+    noisy = concentration is not None or precision is not None
+    if noisy and rng is None:
+        raise OptionError("give a random generator (rng) to draw measurement noise")
+    if concentration is not None and rng is not None:
+        noise = Bingham.from_mode(quat.IDENTITY, concentration)
+        wxyz = quat.multiply(noise.sample(rng, len(wxyz)), wxyz)
+    if precision is not None and rng is not None:
+        matrix = np.asarray(precision, float) * np.eye(3) if np.ndim(precision) == 0 else np.asarray(precision, float)
+        try:
+            root = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise OptionError("the precision of a predicted translation must be positive definite") from None
+        t = t + np.linalg.solve(root.T, rng.standard_normal((3, len(t)))).T
+    return RelativePredictive(i, j, quat.canonical(wxyz), t, noisy)
+
+
+# ---------------------------------------------------------------------- every measured edge
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeChecks:
+    """How surprising each edge is, given all the others.
+
+    Attributes
+    ----------
+    z2
+        Squared distance (m,) of the measurement from its leave-one-out prediction, in units of its predictive covariance.
+    freedom
+        Degrees of freedom (m,): numbers of the edge that the rest determines; 0 where nothing checks it.
+    p_value
+        Probability (m,) of a distance at least as large if the model is right; NaN where nothing checks the edge.
+    p_rotation, p_translation
+        The same for either part alone.
+    log_spread
+        Logarithm (m,) of how much wider than the edge's own noise the prediction is: ``log det(I + S)``, S the whitened
+        covariance of what the rest says.
+    redundancy
+        Share (m,) of the edge's noise that shows up in its residual, 0 … 1: low means that an error here could hide.
+    """
+
+    edges: tuple[tuple[NodeId, NodeId], ...]
+    z2: Array
+    freedom: Index
+    p_value: Array
+    p_rotation: Array
+    p_translation: Array
+    log_spread: Array
+    redundancy: Array
+
+    @property
+    def n_checked(self) -> int:
+        """Edges that something checks."""
+        return int(np.sum(self.freedom > 0))
+
+    @property
+    def order(self) -> Index:
+        """Rows of the checked edges, the most surprising first (by p, then by distance where p underflows)."""
+        rows = np.flatnonzero(self.freedom > 0)
+        return rows[np.lexsort((-self.z2[rows], self.p_value[rows]))]
+
+    @property
+    def corrected_p(self) -> float:
+        """Probability that the most surprising of that many edges is as surprising as it is; NaN without checked edges."""
+        if not self.n_checked:
+            return math.nan
+        return float(-np.expm1(self.n_checked * np.log1p(-min(float(self.p_value[self.order[0]]), 1.0 - 1e-16))))
+
+    @property
+    def suspects(self) -> Index:
+        """Edges too surprising for their number (Bonferroni, 1%), the most surprising first."""
+        return self.order[self.p_value[self.order] < SURPRISING / max(self.n_checked, 1)]
+
+    def inlier_probability(self, likelihood: RobustLikelihood) -> Array:
+        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
+
+        The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
+        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
+        """
+        share = self.freedom / likelihood.freedom
+        with np.errstate(divide="ignore"):
+            prior = np.log1p(-likelihood.prior) - np.log(likelihood.prior)
+        core = likelihood.core(0.5 * np.where(self.freedom > 0, self.z2, 0.0))
+        against = share * (likelihood.log_outlier - likelihood.log_inlier) + core + 0.5 * self.log_spread
+        return np.asarray(special.expit(-prior - np.where(self.freedom > 0, against, 0.0)))
+
+    def sentence(self) -> str:
+        """The result in words."""
+        if not self.n_checked:
+            return "no edge is checked by the others: there are no loops"
+        worst = int(self.order[0])
+        name = "{} → {}".format(*self.edges[worst])
+        if not len(self.suspects):
+            return (
+                f"no edge is surprising: the most surprising of {self.n_checked} is {name}, p = {self.corrected_p:.2g}"
+            )
+        return (
+            f"{len(self.suspects)} of {self.n_checked} edges contradict the rest, most of all {name} "
+            f"({math.sqrt(self.z2[worst] / self.freedom[worst]):.3g} times its expected distance)"
+        )
+
+    def facts(self, most: int = 10) -> dict[str, Any]:
+        """Plain values for JSON: the verdict and the ``most`` most surprising edges."""
+        return {
+            "sentence": self.sentence(),
+            "checked_edges": self.n_checked,
+            "suspects": len(self.suspects),
+            "corrected_p": self.corrected_p if self.n_checked else None,
+            "most_surprising": [
+                {
+                    "i": self.edges[k][0],
+                    "j": self.edges[k][1],
+                    "p": float(self.p_value[k]),
+                    "z": float(np.sqrt(self.z2[k] / self.freedom[k])),
+                    "redundancy": float(self.redundancy[k]),
+                }
+                for k in self.order[:most]
+            ],
+        }
+
+
+def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | None = None) -> EdgeChecks:
+    """Check every edge against the rest, at the optimum, all from one factorisation.
+
+    Gaussian: trust it where errors are small enough for the model to be linear about the optimum (σ up to about 20°). A
+    gross error spoils the point of linearisation too; it still stands out, but :func:`leave_one_out` gives its distance.
+    """
+    graph = posterior.graph
+    m = graph.n_edges
+    pairs = tuple((graph.node_ids[a], graph.node_ids[b]) for a, b in zip(graph.edge_i, graph.edge_j, strict=True))
+    curvature = curvature or Curvature(posterior)
+    # Gauss–Newton: then AΣAᵀ is a projection's block, between 0 and I, however large the residuals
+    try:
+        factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
+    except NotPositiveDefiniteError:
+        nothing = np.full(m, np.nan)
+        none = np.zeros(m, dtype=np.int64)
+        return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m))
+    sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
+    root, range_ = _information_roots(posterior)
+    r = residuals(graph, estimate)
+    scalar = np.sqrt(np.maximum(1.0 - np.sum(r.nu**2, axis=1), 0.0))
+    whitened = np.einsum("mab,mb->ma", root, np.concatenate([2.0 * r.nu, np.nan_to_num(r.translation)], axis=1))
+    jacobian = np.tile(np.eye(6), (m, 1, 1))
+    jacobian[:, :3, :3] = scalar[:, None, None] * np.eye(3) + se3.hat(r.nu)  # of 2ν by the rotation vector
+    A = root @ jacobian
+    taken = A @ sigma @ np.swapaxes(A, 1, 2)
+    V, weight = range_ - taken, np.ones((m, 1, 1))
+    if posterior.likelihood is not None:  # an edge of weight w pulls that much: r has covariance (I − wS)(I + (1 − w)S)
+        weight = posterior.likelihood.weight(posterior.energies(estimate))[:, None, None]
+        V = (range_ - weight * taken) @ (range_ + (1.0 - weight) * taken)
+    z2, freedom = _distance(V, whitened)
+    z2_rot, freedom_rot = _distance(V[:, :3, :3], whitened[:, :3])
+    z2_pos, freedom_pos = _distance(V[:, 3:, 3:], whitened[:, 3:])
+    size = np.einsum("maa->m", range_)
+    redundancy = np.clip(np.einsum("maa->m", V) / np.maximum(size, 1.0), 0.0, 1.0)
+    return EdgeChecks(
+        pairs, np.where(freedom > 0, z2, np.nan), freedom, _tail(z2, freedom), _tail(z2_rot, freedom_rot),
+        _tail(z2_pos, freedom_pos), _log_spread(taken, weight[:, 0]), redundancy,
+    )  # fmt: skip
+
+
+def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[float, int, float]:
+    """Refit without one edge and compare it with the prediction: z², degrees of freedom and p-value.
+
+    Exact up to the Gaussian approximation at the *new* optimum. NaN, 0, NaN if the edge is a bridge.
+    """
+    graph = posterior.graph
+    i, j = graph.node_ids[graph.edge_i[edge]], graph.node_ids[graph.edge_j[edge]]
+    rest = graph.with_edges(np.arange(graph.n_edges) != edge)
+    a, b = find_id(estimate, i), find_id(estimate, j)
+    if posterior.priors.is_flat and rest.component[a] != rest.component[b]:
+        return math.nan, 0, math.nan
+    reduced = Posterior(rest, posterior.priors)
+    curvature = Curvature(reduced)
+    minimum = minimise(curvature, estimate)
+    try:
+        (wxyz, t), sigma = Laplace(curvature, minimum.poses).relative(j, i)
+    except NotPositiveDefiniteError:
+        return math.nan, 0, math.nan
+    root, range_ = (x[edge] for x in _information_roots(posterior))
+    if posterior.priors.is_flat and rest.position_component[a] != rest.position_component[b]:
+        root[3:], range_[3:] = 0.0, 0.0
+    omega = quat.log(quat.multiply(graph.j_from_i_wxyz[edge], quat.conjugate(wxyz)))
+    error = root @ np.concatenate([omega, np.nan_to_num(graph.j_from_i_t[edge] - t)])
+    z2 = float(error @ np.linalg.solve(np.eye(6) + root @ sigma @ root, error))
+    freedom = round(float(np.trace(range_)))
+    return z2, freedom, float(_tail(np.array([z2]), np.array([freedom]))[0])
+
+
+def _information_roots(posterior: Posterior) -> tuple[Array, Array]:
+    """Symmetric roots (m, 6, 6) of the edges' information, ``½Λ`` and P, and the projections onto their ranges."""
+    graph = posterior.graph
+    root, range_ = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
+    for part, matrix in ((slice(0, 3), 0.5 * graph.concentration_matrices), (slice(3, 6), graph.precision_matrices)):
+        values, vectors = np.linalg.eigh(matrix)
+        known = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
+        kept = np.where(known, np.sqrt(np.maximum(values, 0.0)), 0.0)
+        root[:, part, part] = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        range_[:, part, part] = (vectors * known[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return root, range_
+
+
+def _log_spread(taken: Array, weight: Array) -> Array:
+    """``log det(I + S₋)`` (m,) of the directions that are checked, ``S₋ = S (I − wS)⁻¹`` with the edge itself left out."""
+    s = np.clip(np.linalg.eigvalsh(taken), 0.0, None)
+    left = 1.0 - weight * s
+    checked = left > _CHECKED
+    spread = (1.0 + (1.0 - weight) * s) / np.where(checked, left, 1.0)
+    return np.asarray(np.sum(np.log(np.where(checked, spread, 1.0)), axis=1))
+
+
+def _distance(V: Array, r: Array) -> tuple[Array, Index]:
+    """``rᵀV⁺r`` (m,) over the directions in which V is not zero, and their number."""
+    values, vectors = np.linalg.eigh(V)
+    checked = values > _CHECKED
+    along = np.einsum("mab,ma->mb", vectors, r)
+    z2 = np.sum(np.where(checked, along**2 / np.where(checked, values, 1.0), 0.0), axis=1)
+    return z2, checked.sum(axis=1)
+
+
+def _tail(z2: Array, freedom: Index) -> Array:
+    """χ² tail probability (m,), NaN without degrees of freedom."""
+    return np.where(freedom > 0, special.gammaincc(0.5 * np.maximum(freedom, 1), 0.5 * z2), np.nan)

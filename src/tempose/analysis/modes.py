@@ -1,0 +1,348 @@
+r"""Separate modes: which there are, how probable each is, and which draw belongs to which.
+
+A mode is a strict minimum of U together with all poses from which the way down leads there. Draws are told apart by
+
+.. math:: D_k(x) = \sum_{ij} \nu^T \Lambda_{ij} \nu + \tfrac12 r^T P_{ij} r,
+
+the potential of x if the relative poses of mode k had been measured: no gauge enters, and every edge counts as much as it is
+sure. Of two modes k and m the nearer is the one with the smaller D; :math:`(D_m - D_k) / D_k(x_m)` is 1 at mode k and −1 at m.
+Only draws in between are followed down, and some of the others, in order to find all modes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tempose._typing import Array, Index
+from tempose.analysis.diagnostics import ESS_BAD, RHAT_BAD, ess_mean, rhat
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import minimise
+from tempose.optimum.starts import random_poses, tree_poses
+from tempose.sampling.draws import Draws
+
+PROBES = 100  # draws that are followed down to find the modes
+BETWEEN = 0.5  # share of the way from one mode to another where a draw is followed down
+SEPARATE = 4.5  # β D between modes: three standard deviations, less is one mode with a dent
+LEAST_ODDS = 1e-4  # of a mode worth going to
+MOST_MODES = 20
+_MOST_STEPS = 100  # of Newton's method
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """One mode.
+
+    Attributes
+    ----------
+    poses, potential
+        Its best poses, and U there.
+    probability, error
+        Share of the draws, and its Monte Carlo standard error (NaN if no chain ever crossed).
+    ess
+        Effective number of draws behind the probability.
+    n_draws
+        Draws in it.
+    """
+
+    poses: Poses
+    potential: float
+    probability: float
+    error: float
+    ess: float
+    n_draws: int
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """The modes that draws lie in, the most probable first.
+
+    Attributes
+    ----------
+    labels
+        Per chain the mode of each draw (draws,), counted from 0.
+    home
+        The mode that the estimate belongs to.
+    crossings
+        How often successive draws of a chain lie in different modes.
+    rhat
+        Largest R-hat of "is in mode k": whether the chains agree on the probabilities.
+    """
+
+    modes: tuple[Mode, ...]
+    labels: tuple[Index, ...]
+    home: int
+    crossings: int
+    rhat: float
+
+    def __len__(self) -> int:
+        return len(self.modes)
+
+    def __getitem__(self, k: int) -> Mode:
+        return self.modes[k]
+
+    @property
+    def weighed(self) -> bool:
+        """Whether the chains have gone to and fro often enough for the probabilities to mean something."""
+        ess = min((mode.ess for mode in self.modes), default=math.inf)
+        return len(self) == 1 or bool(self.rhat <= RHAT_BAD and ess >= ESS_BAD)
+
+    def draws(self, draws: Draws, k: int) -> Draws:
+        """The draws that lie in mode k; chains that never were there are left out."""
+        masks = [label == k for label in self.labels]
+        kept = [c for c, mask in enumerate(masks) if np.any(mask)]
+
+        def part(arrays: Sequence[Array]) -> tuple[Array, ...]:
+            return tuple(np.asarray(arrays[c])[masks[c]] for c in kept) if arrays else ()
+
+        return replace(
+            draws, arrays=part(draws.arrays), energies=part(draws.energies), costs=part(draws.costs), directory=None
+        )
+
+    def sentence(self) -> str:
+        """In words."""
+        if len(self) == 1:
+            return "one mode: all draws lie around the estimate" if self.home == 0 else "one mode, not the estimate's"
+        if self.crossings == 0:
+            counts = " / ".join(str(mode.n_draws) for mode in self.modes)
+            return (
+                f"{len(self)} modes with {counts} draws, and no chain went from one to another: their odds are unknown"
+            )
+        shares = " / ".join(f"{_percent(mode)}" for mode in self.modes[:5]) + (" / …" if len(self) > 5 else "")
+        doubt = "" if self.weighed else "; the chains crossed too seldom to be sure of it"
+        return f"{len(self)} modes: {shares} ({self.crossings} crossings{doubt})"
+
+    @cached_property
+    def advice(self) -> tuple[str, ...]:
+        """What to do about it, one line each."""
+        if self.weighed:
+            return ()
+        if self.crossings == 0:
+            return (
+                "the chains sit in separate modes: use --sampler tempering (small graphs), or --starts 20 "
+                "--sampler jumping, to learn how probable each is",
+            )
+        return (
+            "the odds of the modes are not yet known well: take more draws (--draws), or keep them further apart (--thin)",
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+
+        def plain(x: float) -> float | None:
+            return x if math.isfinite(x) else None
+
+        return {
+            "count": len(self),
+            "estimate_in": self.home + 1,
+            "crossings": self.crossings,
+            "weighed": self.weighed,
+            "modes": [
+                {
+                    "probability": mode.probability, "error": plain(mode.error), "ess": plain(mode.ess),
+                    "draws": mode.n_draws, "potential": mode.potential,
+                }
+                for mode in self.modes
+            ],
+        }  # fmt: skip
+
+
+def _percent(mode: Mode) -> str:
+    digits = 0 if not mode.error < 0.005 else 1
+    return f"{100.0 * mode.probability:.{digits}f}% ± {max(100.0 * mode.error, 10.0**-digits):.{digits}f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """A minimum of U: poses, U there, and the posterior of a graph that measured its relative poses."""
+
+    poses: Poses
+    potential: float
+    distance: Posterior
+
+    @classmethod
+    def at(cls, posterior: Posterior, poses: Poses) -> Minimum:
+        """Of a posterior, at poses."""
+        graph = posterior.graph
+        q, t = poses.node_from_world
+        i, j = graph.edge_i, graph.edge_j
+        wxyz, translation = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+        measured = np.where(graph.has_translation[:, None], translation, np.nan)
+        ideal = replace(graph, j_from_i_wxyz=quat.normalize(wxyz), j_from_i_t=measured)
+        return cls(poses, posterior.potential(poses), Posterior(ideal))
+
+
+class Minima:
+    """Minima of U that are apart from one another, and which of them poses are nearest to.
+
+    Parameters
+    ----------
+    curvature, beta
+        Of the posterior, and the inverse temperature at which they are to be apart.
+    first
+        A minimum; it keeps the number 0.
+    """
+
+    def __init__(self, curvature: Curvature, beta: float, first: Poses) -> None:
+        self.curvature, self.beta = curvature, beta
+        self.found = [Minimum.at(curvature.posterior, first)]
+
+    def add(self, poses: Poses) -> int:
+        """Take up a minimum, or find the one it is the same as; return its number."""
+        new = Minimum.at(self.curvature.posterior, poses)
+        apart = self.beta * self.distances(poses.wxyz, poses.position)
+        k = int(apart.argmin())
+        if apart[k] >= SEPARATE:
+            self.found.append(new)
+            return len(self.found) - 1
+        if k > 0 and new.potential < self.found[k].potential:  # the deeper of two dents stands for both
+            self.found[k] = new
+        return k
+
+    def distances(self, wxyz: Array, position: Array) -> Array:
+        """D of poses to every minimum."""
+        return np.array([minimum.distance.gradient_at(wxyz, position)[0] for minimum in self.found])
+
+    @property
+    def apart(self) -> Array:
+        """D between minima (k, k)."""
+        return np.stack([self.distances(one.poses.wxyz, one.poses.position) for one in self.found])
+
+    def descend(self, wxyz: Array, position: Array) -> int | None:
+        """Follow poses down; return the number of the minimum found, or ``None`` if it is not a strict one."""
+        start = Poses(self.curvature.posterior.graph.node_ids, wxyz, position)
+        try:
+            found = minimise(self.curvature, start, max_steps=_MOST_STEPS)
+        except NotPositiveDefiniteError:  # nothing holds a node there
+            return None
+        return self.add(found.poses) if found.status == "converged" and found.is_minimum else None
+
+    def label(self, wxyz: Array, position: Array, apart: Array) -> int:
+        """The minimum that poses belong to: the nearest, or where the way down leads if they are between two."""
+        distance = self.distances(wxyz, position)
+        k = int(distance.argmin())
+        others = np.arange(len(distance)) != k
+        lead = (distance - distance[k])[others] / apart[k][others]
+        if float(lead.min(initial=1.0)) >= BETWEEN:
+            return k
+        found = self.descend(wxyz, position)
+        return k if found is None else found
+
+
+def find_modes(
+    curvature: Curvature, draws: Draws, estimate: Poses, *, probes: int = PROBES, known: Sequence[Poses] = ()
+) -> Modes:
+    """The modes that draws lie in.
+
+    Parameters
+    ----------
+    curvature
+        Of the posterior they were drawn from.
+    estimate
+        A minimum of U; the modes say which of them it belongs to.
+    probes
+        Draws that are followed down, evenly spaced over each chain, the last ones among them.
+    known
+        Minima found otherwise.
+    """
+    minima = Minima(curvature, draws.beta, estimate)
+    for poses in known:
+        minima.add(poses)
+    for array in draws.arrays:
+        count = min(len(array), -(-probes // max(draws.n_chains, 1)))
+        for row in array[np.linspace(len(array) - 1, 0, count, endpoint=False).round().astype(int)]:
+            minima.descend(np.asarray(row[:, :4]), np.asarray(row[:, 4:]))
+    labels = _labels(minima, draws)
+    while labels is None:  # again: a new mode has turned up on the way
+        labels = _labels(minima, draws)
+    return _weigh(minima, labels)
+
+
+def _labels(minima: Minima, draws: Draws) -> list[Index] | None:
+    """The minimum that each draw of each chain belongs to; ``None`` if one belongs to a minimum that was not known."""
+    count, apart = len(minima.found), minima.apart
+    labels = [np.zeros(len(array), dtype=np.int64) for array in draws.arrays]
+    if count == 1:
+        return labels
+    for label, array in zip(labels, draws.arrays, strict=True):
+        for k, row in enumerate(array):
+            label[k] = minima.label(np.asarray(row[:, :4]), np.asarray(row[:, 4:]), apart)
+            if len(minima.found) > count:
+                return None
+    return labels
+
+
+def _weigh(minima: Minima, labels: list[Index]) -> Modes:
+    """Probabilities from labels."""
+    total = np.bincount(np.concatenate(labels), minlength=len(minima.found)) if labels else np.ones(1)
+    order = [int(k) for k in np.argsort(-total, kind="stable") if total[k] > 0]
+    home = order.index(0) if 0 in order else -1
+    if home < 0:  # no draw is where the estimate is
+        home = len(order)
+        order.append(0)
+    rank = np.full(len(minima.found), -1)
+    rank[order] = np.arange(len(order))
+    labels = [rank[label] for label in labels]
+    crossings = sum(int(np.sum(np.diff(label) != 0)) for label in labels)
+    length = min((len(label) for label in labels), default=0)
+    together = np.stack([label[-length:] for label in labels]) if length >= 4 else np.zeros((1, 0))
+    worst, modes = math.nan, []
+    for k, minimum in enumerate(order):
+        share = float(total[minimum] / max(total.sum(), 1))
+        ess = error = math.nan
+        inside = (together == k).astype(float)
+        if crossings and inside.size and np.ptp(inside):
+            ess = float(ess_mean(inside))
+            error = math.sqrt(share * (1.0 - share) / ess)
+            worst = float(np.fmax(worst, rhat(inside)))
+        one = minima.found[minimum]
+        modes.append(Mode(one.poses, one.potential, share, error, ess, int(total[minimum])))
+    return Modes(tuple(modes), tuple(labels), home, crossings, worst)
+
+
+def search(
+    curvature: Curvature, beta: float, first: Poses, starts: int, rng: np.random.Generator,
+    on_start: Callable[[int], bool] = lambda _: True,
+) -> list[Poses]:  # fmt: skip
+    """Strict minima of U, ``first`` and those found from random spanning trees and random poses in turn, the deepest first.
+
+    Those less probable by their Gaussian approximation than :data:`LEAST_ODDS` are left out. ``on_start`` is called with
+    the number of each start, and may end the search by returning false.
+    """
+    minima, graph = Minima(curvature, beta, first), curvature.posterior.graph
+    for k in range(starts):
+        if not on_start(k):
+            break
+        tree = graph.spanning_tree(rng.random(graph.n_edges)) if k % 2 == 0 else None
+        start = random_poses(graph, rng) if tree is None else tree_poses(graph, tree)
+        minima.descend(start.wxyz, start.position)
+    laplaces = []
+    for minimum in sorted(minima.found, key=lambda minimum: minimum.potential):
+        with contextlib.suppress(NotPositiveDefiniteError):  # the first may be a saddle
+            laplaces.append(Laplace(curvature, minimum.poses, beta))
+    odds = gaussian_odds(laplaces) if laplaces else ()
+    return [one.poses for one, share in zip(laplaces, odds, strict=True) if share >= LEAST_ODDS][:MOST_MODES]
+
+
+def gaussian_odds(laplaces: Sequence[Laplace]) -> Array:
+    """Probability of each mode by its Gaussian approximation, ``e^(−βU) / √det H``, normalised."""
+    log_weight = np.array(
+        [
+            -one.beta * one.curvature.posterior.potential(one.poses) - 0.5 * one.factor.log_determinant()
+            for one in laplaces
+        ]
+    )
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum())

@@ -1,0 +1,136 @@
+"""What the draws say about each node, and about any two of them.
+
+Every covariance here is 6×6 in the order (rotation, position), of the world-frame perturbation
+``R = Exp(ω) R̂``, ``p = p̂ + δ`` (world_from_node; radians, then length units), about the mean pose, in a stated gauge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array, Mask, NodeId
+from tempose.errors import OptionError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.gauge import Gauge, find_id, position_determined
+from tempose.model.poses import Poses
+from tempose.sampling.draws import Draws
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """Means and covariances of all nodes in one gauge.
+
+    Attributes
+    ----------
+    mean
+        Mean poses.
+    covariance
+        (n, 6, 6), order and frame as in :mod:`tempose.model.gauge`.
+    sigma_rot_deg, sigma_pos
+        Standard deviation per axis (root mean square over the three axes), degrees and length units (n,).
+    entropy
+        Differential entropy (n,) of the Gaussian with this covariance, nats; −inf where a node is held.
+    determined
+        Whether a node's position is tied to its gauge by translations at all (n,).
+    gauge
+        In words.
+    source
+        ``draws``, or ``laplace`` for the Gaussian approximation at the optimum.
+    n_draws
+        Draws behind the summary (0 for ``laplace``).
+    """
+
+    mean: Poses
+    covariance: Array
+    sigma_rot_deg: Array
+    sigma_pos: Array
+    entropy: Array
+    determined: Mask
+    gauge: str
+    source: str
+    n_draws: int
+
+
+def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:
+    """World-frame coordinates (n, 6) of poses about a reference."""
+    omega = quat.log(quat.multiply(wxyz, quat.conjugate(reference.wxyz)))
+    return np.concatenate([omega, position - reference.position], axis=1)
+
+
+def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
+    """Mean pose and covariance of each node, in two passes over the draws and with memory for one of them."""
+    if draws.n_draws < 2:
+        raise OptionError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
+    n = len(reference)
+    mean = reference
+    for _ in range(2):  # the mean in the tangent space at the reference, then at that mean
+        total = np.zeros((n, 6))
+        for wxyz, position in draws:
+            total += tangent(*gauge.align(wxyz, position, reference), mean)
+        total /= draws.n_draws
+        mean = Poses(
+            mean.ids, quat.normalize(quat.multiply(quat.exp(total[:, :3]), mean.wxyz)), mean.position + total[:, 3:]
+        )
+    scatter = np.zeros((n, 6, 6))
+    for wxyz, position in draws:
+        x = tangent(*gauge.align(wxyz, position, reference), mean)
+        scatter += x[:, :, None] * x[:, None, :]
+    covariance = gauge.clear_held(scatter / (draws.n_draws - 1))
+    return node_summary(mean, covariance, gauge, "draws", draws.n_draws)
+
+
+def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_draws: int = 0) -> NodeSummary:
+    """Derive σ and entropy from covariances (n, 6, 6)."""
+    rot = np.sqrt(np.trace(covariance[:, :3, :3], axis1=1, axis2=2) / 3.0)
+    pos = np.sqrt(np.trace(covariance[:, 3:, 3:], axis1=1, axis2=2) / 3.0)
+    determined = position_determined(gauge.graph)
+    pos = np.where(determined, pos, np.nan)
+    sign, logdet = np.linalg.slogdet(covariance)
+    entropy = np.where(sign > 0, 0.5 * (6.0 * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
+    return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, str(gauge), source, n_draws)
+
+
+@dataclass(frozen=True)
+class RelativeSummary:
+    """Posterior of the pose of ``b`` seen from ``a``; it needs no gauge.
+
+    ``mean`` is ``a_from_b`` as (wxyz, translation); ``covariance`` (6, 6) is of the perturbation in a's frame,
+    ``R = Exp(ω) R̂``, ``t = t̂ + δ``, rotation first.
+    """
+
+    a: NodeId
+    b: NodeId
+    mean: tuple[Array, Array]
+    covariance: Array
+    source: str
+    n_draws: int
+
+    @property
+    def sigma_rot_deg(self) -> float:
+        """Standard deviation per axis, degrees."""
+        return float(np.degrees(np.sqrt(np.trace(self.covariance[:3, :3]) / 3.0)))
+
+    @property
+    def sigma_pos(self) -> float:
+        """Standard deviation per axis, length units."""
+        return float(np.sqrt(np.trace(self.covariance[3:, 3:]) / 3.0))
+
+
+def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> RelativeSummary:
+    """Mean and covariance of ``a_from_b`` over the draws."""
+    if draws.n_draws < 2:
+        raise OptionError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
+    ra, rb = find_id(reference, a), find_id(reference, b)
+    rows = np.concatenate([np.asarray(array[:, [ra, rb]]) for array in draws.arrays])
+    wxyz, t = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))
+    mean_wxyz, mean_t = quat.mean(wxyz), t.mean(axis=0)
+    for _ in range(5):
+        omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
+        mean_wxyz = quat.normalize(quat.multiply(quat.exp(omega.mean(axis=0)), mean_wxyz))
+    omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
+    x = np.concatenate([omega, t - mean_t], axis=1)
+    x -= x.mean(axis=0)
+    return RelativeSummary(a, b, (mean_wxyz, mean_t), x.T @ x / (len(x) - 1), "draws", len(x))

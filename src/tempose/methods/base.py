@@ -1,0 +1,162 @@
+"""What all methods share: their result, how they refuse, weights, and averaging on a graph."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Concatenate, ParamSpec
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.errors import TemposeError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.methods._kernels import divergence
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.numerics import relaxation as _kernels
+from tempose.optimum.starts import most_certain_tree, pattern, rotation_weights, tree_poses
+
+P = ParamSpec("P")
+
+
+class NotApplicable(TemposeError):  # noqa: N818  (it is an answer: the method does not apply to this graph)
+    """A method that does not apply to a graph; the message says in one line why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a method found.
+
+    Attributes
+    ----------
+    poses
+        In the graph's node order.
+    status
+        ``closed form``, ``converged``, ``iteration limit``, or what else the method says of itself.
+    iterations
+        Outer iterations; 0 for a closed form.
+    seconds, cpu_seconds
+        Time of the call: on the clock, and of the processor, all threads together, which other programs do not lengthen.
+    message
+        One line about the result, or nothing.
+    """
+
+    poses: Poses
+    status: str
+    iterations: int = 0
+    seconds: float = 0.0
+    message: str = ""
+    cpu_seconds: float = 0.0
+
+
+def baseline(
+    connected: bool,
+) -> Callable[[Callable[Concatenate[PoseGraph, P], Estimate]], Callable[Concatenate[PoseGraph, P], Estimate]]:
+    """Decorator of a method: measures its time, and refuses graphs without edges, or in pieces if ``connected``."""
+
+    def decorate(
+        method: Callable[Concatenate[PoseGraph, P], Estimate],
+    ) -> Callable[Concatenate[PoseGraph, P], Estimate]:
+        @functools.wraps(method)
+        def run(graph: PoseGraph, /, *args: P.args, **kwargs: P.kwargs) -> Estimate:
+            if graph.n_edges == 0:
+                raise NotApplicable("the graph has no edges")
+            if connected and graph.n_components > 1:
+                raise NotApplicable(f"needs a connected graph; this one has {graph.n_components} components")
+            began, cpu_began = time.perf_counter(), time.process_time()
+            estimate = method(graph, *args, **kwargs)
+            cpu = time.process_time() - cpu_began
+            return replace(estimate, seconds=time.perf_counter() - began, cpu_seconds=cpu)
+
+        return run
+
+    return decorate
+
+
+# ---------------------------------------------------------------------- measurements and weights
+
+
+def motions(graph: PoseGraph) -> tuple[Array, Array]:
+    """Measured ``j_from_i`` (m, 4), (m, 3) for methods on SE(3).
+
+    If no edge has a translation, all are zero, and the method becomes its own version on SO(3); a graph that has both
+    kinds of edges is refused.
+    """
+    missing = int(np.sum(~graph.has_translation))
+    if 0 < missing < graph.n_edges:
+        raise NotApplicable(
+            f"needs a translation on every edge, or on none; {missing} of {graph.n_edges} edges carry a rotation only"
+        )
+    return graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t)
+
+
+def typical_length(t: Array) -> float:
+    """Root mean square length of translations (m, 3); 1 if they are all zero."""
+    return float(np.sqrt(np.mean(np.sum(t * t, axis=1)))) or 1.0
+
+
+def translation_weights(graph: PoseGraph) -> Array:
+    """Positive weight of each edge's translation (m,): its mean precision; ones if no edge has a translation."""
+    value = graph.precision if graph.precision.ndim == 1 else np.trace(graph.precision, axis1=1, axis2=2) / 3.0
+    value = np.where(graph.has_translation, value, 0.0)
+    positive = value[value > 0.0]
+    return np.where(value > 0.0, value, float(positive.min()) * 1e-3) if len(positive) else np.ones(graph.n_edges)
+
+
+def motion_weights(graph: PoseGraph) -> Array:
+    """One weight per edge (m,) for methods that cannot weigh rotation and translation apart.
+
+    The geometric mean of the two weights, or that of the rotation if there are no translations, with a mean of 1.
+    """
+    weight = rotation_weights(graph)
+    if graph.has_translation.any():
+        weight = np.sqrt(weight) * np.sqrt(translation_weights(graph))
+    return np.asarray(weight / weight.mean())
+
+
+# ---------------------------------------------------------------------- poses
+
+
+def start_on_tree(graph: PoseGraph) -> Poses:
+    """Poses chained along the most certain spanning tree."""
+    return tree_poses(graph, most_certain_tree(graph))
+
+
+def anchored(graph: PoseGraph, wxyz: Array, position: Array) -> Poses:
+    """Poses seen from the anchor of a connected graph, as all methods return them."""
+    anchor = graph.anchors[0]
+    moved = se3.compose(se3.inverse((wxyz[anchor], position[anchor])), (wxyz, position))
+    return Poses(graph.node_ids, quat.normalize(moved[0]), moved[1])
+
+
+def nearest_rotations(matrices: Array) -> Array:
+    """Quaternions (n, 4) of the rotations nearest to matrices (n, 3, 3)."""
+    wxyz = np.empty((len(matrices), 4))
+    _kernels.nearest_rotations(np.ascontiguousarray(matrices), wxyz)
+    return wxyz
+
+
+# ---------------------------------------------------------------------- averaging
+
+
+class Averaging:
+    """Weighted least squares on the differences of a connected graph: ``min Σ w |x_i − x_j − b|²``, anchor at zero."""
+
+    def __init__(self, graph: PoseGraph, weights: Array) -> None:
+        n, self.graph, self.weights = graph.n_nodes, graph, weights
+        i, j, self.anchor = graph.edge_i, graph.edge_j, int(graph.anchors[0])
+        degree = np.bincount(i, weights, n) + np.bincount(j, weights, n)
+        degree[self.anchor] = 1.0
+        off = np.where((i == self.anchor) | (j == self.anchor), 0.0, -weights)
+        self.factor = pattern(graph, 1).factor(degree.reshape(n, 1, 1), off.reshape(-1, 1, 1))
+
+    def solve(self, b: Array) -> Array:
+        """Values x (n, k) for differences b (m, k)."""
+        rhs = np.empty((self.graph.n_nodes, b.shape[1]))
+        divergence(self.graph.edge_i, self.graph.edge_j, self.weights, b, rhs)
+        rhs[self.anchor] = 0.0
+        return np.asarray(self.factor.solve(rhs))

@@ -1,0 +1,245 @@
+"""All methods on one graph: errors, consistency, U and time, in one table and one picture."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tempose.analysis.accuracy import graph_consistency, pose_errors
+from tempose.errors import OptionError, TemposeError
+from tempose.geometry import ALIGNMENTS
+from tempose.io import write_poses
+from tempose.methods.base import NotApplicable
+from tempose.methods.registry import METHODS, PEERS
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.simulation import simulate
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method's result; numbers are ``None`` where there are none.
+
+    Errors are in degrees and in the unit of the truth, after alignment. ``status`` is the method's own, or ``left out`` if
+    it does not apply to the graph, with the reason in ``message``.
+    """
+
+    method: str
+    status: str
+    mean_rotation_deg: float | None = None
+    median_rotation_deg: float | None = None
+    mean_translation: float | None = None
+    median_translation: float | None = None
+    graph_consistency: float | None = None
+    potential: float | None = None
+    iterations: int | None = None
+    seconds: float | None = None
+    message: str = ""
+
+
+KNOWN = {**METHODS, **PEERS}
+COLUMNS = {
+    "method": "method",
+    "mean_rotation_deg": "MRE °",
+    "median_rotation_deg": "median °",
+    "mean_translation": "MTE",
+    "median_translation": "median",
+    "graph_consistency": "g_c",
+    "potential": "U",
+    "seconds": "seconds",
+    "status": "status",
+    "message": "",
+}
+_ERRORS = ("mean_rotation_deg", "median_rotation_deg", "mean_translation", "median_translation")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What :func:`compare` found: the rows, the poses of each method that applied, and the alignment of the errors."""
+
+    rows: tuple[Row, ...]
+    poses: dict[str, Poses]
+    n_nodes: int
+    n_edges: int
+    alignment: str | None
+
+    def facts(self) -> dict[str, Any]:
+        """Plain dictionary for JSON."""
+        return {
+            "n_nodes": self.n_nodes,
+            "n_edges": self.n_edges,
+            "alignment": self.alignment,
+            "alignment_in_words": None if self.alignment is None else ALIGNMENTS[self.alignment],
+            "methods": {row.method: KNOWN[row.method][1] for row in self.rows},
+            "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
+        }
+
+    def table(self) -> str:
+        """The rows as aligned text; without truth there are no columns of errors."""
+        columns = [name for name in COLUMNS if self.alignment is not None or name not in _ERRORS]
+        cells = [[COLUMNS[name] for name in columns]]
+        cells += [[_cell(name, getattr(row, name)) for name in columns] for row in self.rows]
+        width = [max(len(line[k]) for line in cells) for k in range(len(columns))]
+        words = [name in ("method", "status", "message") for name in columns]
+        lines = [
+            "  ".join(
+                c.ljust(w) if left else c.rjust(w) for c, w, left in zip(line, width, words, strict=True)
+            ).rstrip()
+            for line in cells
+        ]
+        return "\n".join(lines)
+
+    def save(self, directory: str | Path) -> list[Path]:
+        """Write the table and the poses of each method; return what was written.
+
+        ``table.json``, ``table.csv``, ``poses/METHOD.csv``, and ``compare.png`` if matplotlib is installed.
+        """
+        home = Path(directory)
+        try:
+            (home / "poses").mkdir(parents=True, exist_ok=True)
+            (home / "table.json").write_text(json.dumps(self.facts(), indent=2) + "\n")
+            with open(home / "table.csv", "w", newline="") as handle:
+                writer = csv.DictWriter(handle, list(asdict(self.rows[0])))
+                writer.writeheader()
+                writer.writerows({k: "" if v is None else v for k, v in asdict(row).items()} for row in self.rows)
+        except OSError as error:
+            raise TemposeError(f"cannot write to {home}: {error.strerror}") from None
+        for name, poses in self.poses.items():
+            write_poses(home / "poses" / f"{name}.csv", poses)
+        written = [home / "table.json", home / "table.csv", home / "poses"]
+        if self.picture(home / "compare.png"):
+            written.append(home / "compare.png")
+        return written
+
+    def picture(self, path: str | Path) -> bool:
+        """Bars of every number, one panel each; ``False`` if matplotlib is not installed."""
+        try:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError:
+            return False
+        panels = {
+            "mean_rotation_deg": "mean rotation error, degrees",
+            "mean_translation": "mean translation error",
+            "graph_consistency": "1 − graph consistency",
+            "potential": "U",
+            "seconds": "seconds",
+        }
+        shown = [name for name in panels if self.alignment is not None or name not in _ERRORS]
+        rows = [row for row in self.rows if row.potential is not None]
+        figure = Figure(figsize=(2.6 * len(shown) + 1.2, 0.32 * max(len(rows), 1) + 1.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        for k, name in enumerate(shown):
+            ax = figure.add_subplot(1, len(shown), k + 1)
+            values = [getattr(row, name) for row in rows]
+            values = [math.nan if v is None else 1.0 - v if name == "graph_consistency" else v for v in values]
+            colours = ["#c8781e" if row.method == "tempose" else "#5b7bb0" for row in rows]
+            ax.barh(range(len(rows)), values, color=colours)
+            positive = [v for v in values if v > 0.0]
+            if positive and max(positive) > 20.0 * min(positive):
+                ax.set_xscale("log")
+            ax.set_yticks(range(len(rows)), [row.method for row in rows] if k == 0 else [""] * len(rows))
+            ax.invert_yaxis()
+            ax.set_title(panels[name], fontsize=9)
+            ax.tick_params(labelsize=8)
+        figure.savefig(path, dpi=150)
+        return True
+
+
+def compare(
+    graph: PoseGraph,
+    truth: Poses | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    alignment: str = "se3",
+    on_method: Callable[[str, int, int], None] | None = None,
+) -> Comparison:
+    """Run synchronisation methods on a graph.
+
+    Parameters
+    ----------
+    truth
+        True poses of (some of) the nodes; without them there are no errors in the table.
+    methods
+        Names from :data:`tempose.methods.METHODS`, all by default, or from :data:`tempose.methods.PEERS`.
+    alignment
+        How estimates are moved on the truth, one of :data:`tempose.geometry.ALIGNMENTS`.
+    on_method
+        Called with a method's name, its number, and the number of methods before each starts.
+
+    Returns
+    -------
+    Comparison
+        One row per method. A method that does not apply to the graph is there, too, with the reason.
+    """
+    names = list(METHODS) if methods is None else list(methods)
+    for name in names:
+        if name not in KNOWN:
+            raise OptionError(f"unknown method {name!r}: choose from {', '.join(KNOWN)}")
+    if not names:
+        raise OptionError(f"no method to compare: choose from {', '.join(KNOWN)}")
+    posterior = Posterior(graph)
+    rows: list[Row] = []
+    found: dict[str, Poses] = {}
+    # a first run on a tiny graph, so that loading compiled code is not counted
+    warm_up = simulate(6, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.01).graph
+    for k, name in enumerate(names):
+        if on_method is not None:
+            on_method(name, k, len(names))
+        with contextlib.suppress(NotApplicable):  # said again, with its reason, by the measurement
+            KNOWN[name][0](warm_up)
+        row, poses = _evaluate(name, graph, truth, alignment, posterior)
+        rows.append(row)
+        if poses is not None:
+            found[name] = poses
+    return Comparison(tuple(rows), found, graph.n_nodes, graph.n_edges, None if truth is None else alignment)
+
+
+def evaluate(
+    method: str, graph: PoseGraph, truth: Poses | None = None, *, alignment: str = "se3", **options: Any
+) -> Row:
+    """Run one method on a graph, with options of its own, and measure the result as :func:`compare` does."""
+    return _evaluate(method, graph, truth, alignment, Posterior(graph), **options)[0]
+
+
+def _evaluate(
+    method: str, graph: PoseGraph, truth: Poses | None, alignment: str, posterior: Posterior, **options: Any
+) -> tuple[Row, Poses | None]:
+    try:
+        estimate = KNOWN[method][0](graph, **options)
+    except NotApplicable as why:
+        return Row(method, "left out", message=str(why)), None
+    errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
+    # the truth of a rotation-only graph may have positions, but nothing here could find them
+    metric = bool(graph.has_translation.any())
+    row = Row(
+        method, estimate.status,
+        None if errors is None else errors.mean_rotation_deg,
+        None if errors is None else errors.median_rotation_deg,
+        None if errors is None or not metric else errors.mean_translation,
+        None if errors is None or not metric else errors.median_translation,
+        graph_consistency(graph, estimate.poses), posterior.potential(estimate.poses),
+        estimate.iterations, estimate.seconds, estimate.message,
+    )  # fmt: skip
+    return row, estimate.poses
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if name == "graph_consistency":
+        return f"{value:.5f}"
+    if name == "seconds":
+        return f"{value:.3f}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,16 @@
+"""Propagation along a spanning tree."""
+
+from __future__ import annotations
+
+from tempose.methods.base import Estimate, baseline, start_on_tree
+from tempose.model.graph import PoseGraph
+
+
+@baseline(connected=False)
+def tree(graph: PoseGraph) -> Estimate:
+    """Chain the measured motions along the spanning tree of the largest rotation concentrations.
+
+    All other edges are ignored, so errors add up along the branches. Edges without a translation are used only where
+    there is no other.
+    """
+    return Estimate(start_on_tree(graph), "closed form")

@@ -1,0 +1,1 @@
+"""What is known: poses, graphs, priors, and the posterior they define."""

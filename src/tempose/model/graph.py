@@ -1,0 +1,457 @@
+"""The pose graph: named nodes, measured relative poses, and how sure each measurement is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tempose._typing import Array, Index, Mask, NodeId
+from tempose.errors import GraphError
+from tempose.geometry import se3
+from tempose.model.poses import Poses, _first_repeated
+
+
+@dataclass(frozen=True, eq=False)
+class PoseGraph:
+    """Noisy relative poses between named nodes. Immutable; validated on construction.
+
+    Edge ``k`` from node ``i = edge_i[k]`` to node ``j = edge_j[k]`` measures ``j_from_i``, the motion that takes
+    coordinates in i's frame to coordinates in j's frame: ``M_ij ≈ M_j M_i⁻¹`` with ``M = node_from_world``. Several
+    edges between the same nodes, in either direction, are kept as independent measurements.
+
+    Parameters
+    ----------
+    node_ids
+        Names of the nodes: integers (any 64-bit value) or strings, unique.
+    edge_i, edge_j
+        Rows in ``node_ids`` (m,) where each edge starts and ends.
+    j_from_i_wxyz
+        Measured relative rotations (m, 4), unit quaternions.
+    j_from_i_t
+        Measured relative translations (m, 3); a row of NaN means the edge carries a rotation only.
+    concentration
+        Bingham concentrations of the rotations, ``U = νᵀΛν`` with ``|ν| = sin(θ/2)``: a scalar λ for all edges, one per
+        edge (m,), three per edge (m, 3), or full (m, 3, 3), axes of node j's frame. For small errors a standard
+        deviation of σ radians is λ = 2/σ².
+    precision
+        Gaussian precisions of the translations: a scalar 1/σ², one per edge (m,), or full (m, 3, 3) in j's frame.
+        Ignored where an edge has no translation.
+    initial
+        Poses that came with the graph (odometry, an earlier solution): a possible start, never truth.
+    fixed
+        Ids that the graph's author declared fixed; the first one in each component is its gauge.
+    notices
+        What a reader had to say about the file, one line each.
+    origin
+        Where the graph came from and how it was read (file, meaning of its information blocks, …); copied into results.
+    inlier_prior
+        Prior probability (m,) that each edge is right, for robust likelihoods; NaN where the edge has none of its own,
+        ``None`` if no edge has.
+    """
+
+    node_ids: tuple[NodeId, ...]
+    edge_i: Index
+    edge_j: Index
+    j_from_i_wxyz: Array
+    j_from_i_t: Array
+    concentration: Array
+    precision: Array
+    initial: Poses | None = None
+    fixed: tuple[NodeId, ...] = ()
+    notices: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict)
+    inlier_prior: Array | None = None
+
+    def __post_init__(self) -> None:
+        put = functools.partial(object.__setattr__, self)
+        put("node_ids", tuple(self.node_ids))
+        put("fixed", tuple(self.fixed))
+        put("notices", tuple(self.notices))
+        if len(self.index) != len(self.node_ids):
+            raise GraphError(f"node {_first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
+        for name in self.node_ids:
+            if not isinstance(name, int | str) or isinstance(name, bool):
+                raise GraphError(f"node id {name!r} is a {type(name).__name__}; use an integer or a string")
+        for name in self.fixed:
+            if name not in self.index:
+                raise GraphError(f"fixed node {name!r} is not in the graph")
+        put("edge_i", np.array(self.edge_i, dtype=np.int64).reshape(-1))
+        put("edge_j", np.array(self.edge_j, dtype=np.int64).reshape(-1))
+        m = len(self.edge_i)
+        if len(self.edge_j) != m:
+            raise GraphError(f"edge_i has {m} entries and edge_j {len(self.edge_j)}; they must pair up")
+        for name, width in (("j_from_i_wxyz", 4), ("j_from_i_t", 3)):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.shape != (m, width):
+                raise GraphError(f"{name} must have shape ({m}, {width}), one row per edge, not {value.shape}")
+            put(name, value)
+        put("concentration", _as_precision(self.concentration, m, (3,), "concentration"))
+        put("precision", _as_precision(self.precision, m, (), "precision"))
+        if self.inlier_prior is not None:
+            prior = np.array(self.inlier_prior, dtype=np.float64)
+            if prior.shape != (m,):
+                raise GraphError(f"inlier_prior must have shape ({m},), one number per edge, not {prior.shape}")
+            put("inlier_prior", None if np.all(np.isnan(prior)) else prior)
+        self._check_edges()
+        length = np.linalg.norm(self.j_from_i_wxyz, axis=1, keepdims=True)
+        # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
+        put("j_from_i_wxyz", np.where(np.abs(length - 1.0) <= 1e-15, self.j_from_i_wxyz, self.j_from_i_wxyz / length))
+        if self.initial is not None:
+            put("initial", self.initial.select(self.node_ids))
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def _check_edges(self) -> None:
+        n = len(self.node_ids)
+        ends = np.stack([self.edge_i, self.edge_j])
+        self._refuse(np.any((ends < 0) | (ends >= n), axis=0), f"names a node outside 0…{n - 1}", by_row=True)
+        self._refuse(self.edge_i == self.edge_j, "joins a node to itself; remove it, it says nothing about poses")
+        self._refuse(~np.all(np.isfinite(self.j_from_i_wxyz), axis=1), "has a rotation that is not finite")
+        self._refuse(
+            np.abs(np.linalg.norm(self.j_from_i_wxyz, axis=1) - 1.0) > 1e-3,
+            "has a quaternion whose length is not 1 (within 0.001); check its order and normalise it",
+        )
+        given = np.isfinite(self.j_from_i_t)
+        self._refuse(
+            np.any(given, axis=1) & ~np.all(given, axis=1),
+            "has a translation that is partly NaN or infinite; give three numbers, or three NaN for rotation only",
+        )
+        self._refuse(np.any(np.isinf(self.j_from_i_t), axis=1), "has an infinite translation")
+        self._refuse(
+            _not_psd(self.concentration), "has a rotation concentration that is not finite and positive semi-definite"
+        )
+        self._refuse(
+            _not_psd(self.precision) & self.has_translation,
+            "has a translation precision that is not finite and positive semi-definite",
+        )
+
+        if self.inlier_prior is not None:
+            known = ~np.isnan(self.inlier_prior)
+            self._refuse(
+                known & ~((self.inlier_prior > 0.0) & (self.inlier_prior <= 1.0)),
+                "has a prior inlier probability that is not above 0 and at most 1",
+            )
+
+    def _refuse(self, bad: Mask, why: str, by_row: bool = False) -> None:
+        if np.any(bad):
+            k = int(np.flatnonzero(bad)[0])
+            i, j = int(self.edge_i[k]), int(self.edge_j[k])
+            names = f"{i} → {j}" if by_row else f"{self.node_ids[i]!r} → {self.node_ids[j]!r}"
+            raise GraphError(f"edge {k} ({names}) {why}")
+
+    # ------------------------------------------------------------------ construction
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Sequence[tuple[NodeId, NodeId]],
+        j_from_i_wxyz: ArrayLike,
+        j_from_i_t: ArrayLike | None = None,
+        *,
+        concentration: ArrayLike,
+        precision: ArrayLike = 1.0,
+        **more: Any,
+    ) -> PoseGraph:
+        """Graph from pairs of ids ``(i, j)`` and their measured ``j_from_i``.
+
+        ``j_from_i_t=None`` makes every edge rotation-only. Nodes are numbered in order of first appearance.
+        """
+        ids: dict[NodeId, int] = {}
+        for pair in edges:
+            for name in pair:
+                ids.setdefault(name, len(ids))
+        rotations = np.asarray(j_from_i_wxyz, float).reshape(-1, 4)
+        t = np.full((len(edges), 3), np.nan) if j_from_i_t is None else np.asarray(j_from_i_t, float).reshape(-1, 3)
+        return cls(
+            tuple(ids),
+            np.array([ids[i] for i, _ in edges], dtype=np.int64),
+            np.array([ids[j] for _, j in edges], dtype=np.int64),
+            rotations,
+            t,
+            np.asarray(concentration, float),
+            np.asarray(precision, float),
+            **more,
+        )
+
+    # ------------------------------------------------------------------ plain facts
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.node_ids)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges, duplicates counted."""
+        return len(self.edge_i)
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Row of each node id."""
+        return {name: row for row, name in enumerate(self.node_ids)}
+
+    def row(self, node: NodeId) -> int:
+        """Row of a node id; a clear error if there is none (integers and their decimal strings are kept apart)."""
+        try:
+            return self.index[node]
+        except KeyError:
+            raise GraphError(f"there is no node {node!r} in this graph of {self.n_nodes} nodes") from None
+
+    @cached_property
+    def has_translation(self) -> Mask:
+        """Which edges (m,) carry a translation."""
+        return ~np.isnan(self.j_from_i_t[:, 0])
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether every edge has one λ and one σ², the model of the paper."""
+        return self.concentration.ndim == 1 and self.precision.ndim == 1
+
+    @cached_property
+    def concentration_matrices(self) -> Array:
+        """Rotation concentrations as full matrices (m, 3, 3), axes of node j's frame."""
+        return _as_matrices(self.concentration)
+
+    @cached_property
+    def precision_matrices(self) -> Array:
+        """Translation precisions as full matrices (m, 3, 3) in j's frame; zero where there is no translation."""
+        return _as_matrices(self.precision) * self.has_translation[:, None, None]
+
+    @cached_property
+    def degree(self) -> Index:
+        """Number of edge ends at each node (n,)."""
+        return np.bincount(np.concatenate([self.edge_i, self.edge_j]), minlength=self.n_nodes).astype(np.int64)
+
+    def measured(self, source: Index, target: Index, edge: Index) -> tuple[Array, Array]:
+        """Measured ``target_from_source`` along ``edge``, inverted where it was measured the other way round."""
+        forward = (self.edge_i[edge] == source) & (self.edge_j[edge] == target)
+        wxyz, t = self.j_from_i_wxyz[edge], np.nan_to_num(self.j_from_i_t[edge])
+        back_wxyz, back_t = se3.inverse((wxyz, t))
+        return np.where(forward[:, None], wxyz, back_wxyz), np.where(forward[:, None], t, back_t)
+
+    # ------------------------------------------------------------------ structure
+
+    def _adjacency(self, weights: Array) -> sparse.csr_array:
+        return sparse.csr_array((weights, (self.edge_i, self.edge_j)), shape=(self.n_nodes, self.n_nodes))
+
+    @cached_property
+    def component(self) -> Index:
+        """Component number of each node (n,), numbered by their first node."""
+        _, labels = csgraph.connected_components(self._adjacency(np.ones(self.n_edges)), directed=False)
+        return _renumber(labels)
+
+    @cached_property
+    def position_component(self) -> Index:
+        """Component of each node (n,) when only edges with a translation count: positions are tied within these."""
+        edge = self.has_translation
+        tied = sparse.csr_array(
+            (np.ones(int(edge.sum())), (self.edge_i[edge], self.edge_j[edge])), shape=(self.n_nodes, self.n_nodes)
+        )
+        return _renumber(csgraph.connected_components(tied, directed=False)[1])
+
+    @property
+    def n_components(self) -> int:
+        """Number of connected components; an isolated node is one."""
+        return int(self.component.max()) + 1 if self.n_nodes else 0
+
+    @cached_property
+    def anchors(self) -> Index:
+        """Row of the gauge node of each component: its first ``fixed`` node, else its first node."""
+        rows = [self.index[name] for name in self.fixed] + list(range(self.n_nodes))
+        chosen: dict[int, int] = {}
+        for row in rows:
+            chosen.setdefault(int(self.component[row]), row)
+        return np.array([chosen[c] for c in range(self.n_components)], dtype=np.int64)
+
+    @cached_property
+    def isolated(self) -> tuple[NodeId, ...]:
+        """Nodes without any edge: nothing is known about them."""
+        return tuple(self.node_ids[k] for k in np.flatnonzero(self.degree == 0))
+
+    @cached_property
+    def bridges(self) -> Index:
+        """Edges (k,) whose removal splits a component; parallel edges are never bridges."""
+        return _bridges(self.n_nodes, self.edge_i, self.edge_j)
+
+    def subgraph(self, nodes: ArrayLike) -> PoseGraph:
+        """Graph on the rows ``nodes``, with the edges that have both ends among them."""
+        rows = np.asarray(nodes, dtype=np.int64)
+        new_row = np.full(self.n_nodes, -1, dtype=np.int64)
+        new_row[rows] = np.arange(len(rows))
+        keep = (new_row[self.edge_i] >= 0) & (new_row[self.edge_j] >= 0)
+        ids = tuple(self.node_ids[k] for k in rows)
+        part = self.with_edges(keep)
+        kept = set(ids)
+        return replace(
+            part,
+            node_ids=ids,
+            edge_i=new_row[part.edge_i],
+            edge_j=new_row[part.edge_j],
+            initial=None if self.initial is None else self.initial.select(ids),
+            fixed=tuple(name for name in self.fixed if name in kept),
+        )
+
+    def with_edges(self, keep: Mask) -> PoseGraph:
+        """The same nodes with only the edges where ``keep`` (m,) is true."""
+        return replace(
+            self,
+            edge_i=self.edge_i[keep],
+            edge_j=self.edge_j[keep],
+            j_from_i_wxyz=self.j_from_i_wxyz[keep],
+            j_from_i_t=self.j_from_i_t[keep],
+            concentration=self.concentration[keep],
+            precision=self.precision[keep],
+            inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
+        )
+
+    def components(self) -> list[PoseGraph]:
+        """One graph per connected component."""
+        return [self.subgraph(np.flatnonzero(self.component == c)) for c in range(self.n_components)]
+
+    def spanning_tree(self, weights: ArrayLike | None = None) -> SpanningTree:
+        """Maximum-weight spanning forest, rooted at the anchors.
+
+        Parameters
+        ----------
+        weights
+            Larger is better (m,); by default the mean rotation concentration of each edge. Among parallel edges the
+            best is used.
+        """
+        w = self.mean_concentration if weights is None else np.asarray(weights, float)
+        order = np.argsort(-w, kind="stable")  # best first: scipy minimises, so an edge's cost is its rank
+        cost = np.empty(self.n_edges)
+        cost[order] = np.arange(1, self.n_edges + 1)
+        low, high = np.minimum(self.edge_i, self.edge_j), np.maximum(self.edge_i, self.edge_j)
+        key = low * self.n_nodes + high
+        first = np.lexsort((cost, key))
+        unique = first[np.concatenate([[True], np.diff(key[first]) > 0])] if self.n_edges else first
+        best = sparse.csr_array((cost[unique], (low[unique], high[unique])), shape=(self.n_nodes, self.n_nodes))
+        tree = csgraph.minimum_spanning_tree(best)
+        edge_of = sparse.csr_array(tree + tree.T)
+        by_cost = np.empty(self.n_edges + 1, dtype=np.int64)
+        by_cost[cost.astype(np.int64)] = np.arange(self.n_edges)
+        order_all, parent = [], np.full(self.n_nodes, -1, dtype=np.int64)
+        for root in self.anchors:
+            visited, before = csgraph.breadth_first_order(edge_of, int(root), directed=False)
+            order_all.append(visited)
+            parent[visited[1:]] = before[visited[1:]]
+        nodes = np.concatenate(order_all).astype(np.int64) if order_all else np.empty(0, np.int64)
+        edge = np.full(self.n_nodes, -1, dtype=np.int64)
+        child = np.flatnonzero(parent >= 0)
+        if len(child):
+            edge[child] = by_cost[np.asarray(edge_of[child, parent[child]]).reshape(-1).astype(np.int64)]
+        return SpanningTree(nodes, parent, edge)
+
+    @cached_property
+    def mean_concentration(self) -> Array:
+        """One number per edge (m,): the mean of its three rotation concentrations."""
+        c = self.concentration
+        return c if c.ndim == 1 else c.mean(1) if c.ndim == 2 else np.trace(c, axis1=1, axis2=2) / 3.0
+
+    @property
+    def median_sigmas(self) -> tuple[float, float]:
+        """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none."""
+        with np.errstate(divide="ignore"):
+            rotation = np.sqrt(2.0 / self.mean_concentration)
+            translation = 1.0 / np.sqrt(np.einsum("maa->m", self.precision_matrices[self.has_translation]) / 3.0)
+        first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
+        return first, second
+
+
+@dataclass(frozen=True)
+class SpanningTree:
+    """A rooted spanning forest: nodes in breadth-first order, and each node's parent and the edge to it (−1 at roots)."""
+
+    order: Index
+    parent: Index
+    edge: Index
+
+
+def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) -> Array:
+    """Precisions of m edges as (m,), (m, 3) or (m, 3, 3); a matrix that is diagonal everywhere stays a matrix."""
+    value = np.array(value, dtype=np.float64)
+    if value.ndim == 0:
+        value = np.full(m, float(value))
+    allowed = [(m,), (m, 3, 3), *((m, k) for k in vector)]
+    if value.shape not in allowed:
+        raise GraphError(f"{name} has shape {value.shape}; expected a scalar or one of {', '.join(map(str, allowed))}")
+    return value
+
+
+def _as_matrices(value: Array) -> Array:
+    if value.ndim == 3:
+        return value
+    diagonal = value if value.ndim == 2 else np.repeat(value[:, None], 3, axis=1)
+    return diagonal[:, :, None] * np.eye(3)
+
+
+def _not_psd(value: Array) -> Mask:
+    """Which of (m,), (m, 3) or (m, 3, 3) precisions are not finite and positive semi-definite."""
+    flat = value.reshape(len(value), int(np.prod(value.shape[1:])))
+    finite = np.all(np.isfinite(flat), axis=1)
+    if value.ndim < 3:
+        return np.asarray(~finite | np.any(flat < 0.0, axis=1))
+    safe = np.where(finite[:, None, None], value, 0.0)
+    scale = np.max(np.abs(safe), axis=(1, 2), initial=0.0)
+    asymmetric = np.max(np.abs(safe - np.swapaxes(safe, 1, 2)), axis=(1, 2), initial=0.0) > 1e-9 * scale
+    lowest = np.linalg.eigvalsh(safe)[:, 0] if len(safe) else np.empty(0)
+    return np.asarray(~finite | asymmetric | (lowest < -1e-9 * scale))
+
+
+def _renumber(labels: NDArray[Any]) -> Index:
+    """Number labels by first appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)]
+
+
+def _bridges(n: int, edge_i: Index, edge_j: Index) -> Index:
+    """Tarjan's bridge search with an explicit stack: an edge is a bridge if nothing below it reaches above it."""
+    m = len(edge_i)
+    ends = np.concatenate([edge_i, edge_j])
+    order = np.argsort(ends, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).tolist()
+    neighbour = np.concatenate([edge_j, edge_i])[order].tolist()
+    edge_id = (order % max(m, 1)).tolist()
+    seen, low = [-1] * n, [0] * n
+    cursor = start[:-1].copy()
+    found, clock = [], 0
+    for root in range(n):
+        if seen[root] >= 0:
+            continue
+        seen[root] = low[root] = clock
+        clock += 1
+        stack = [(root, -1)]
+        while stack:
+            node, via = stack[-1]
+            if cursor[node] < start[node + 1]:
+                k = cursor[node]
+                cursor[node] += 1
+                other = neighbour[k]
+                if edge_id[k] == via:
+                    continue
+                if seen[other] < 0:
+                    seen[other] = low[other] = clock
+                    clock += 1
+                    stack.append((other, edge_id[k]))
+                else:
+                    low[node] = min(low[node], seen[other])
+            else:
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[node])
+                    if low[node] > seen[above]:
+                        found.append(via)
+    return np.array(sorted(found), dtype=np.int64)

@@ -1,0 +1,204 @@
+"""The exponential chart at a fixed set of rotations, ``R_i = Exp(ω_i) R̂_i``, and products with sparse block matrices.
+
+With θ = |ω|, the left Jacobian of the chart, ``Exp(ω + dω) = Exp(J dω) Exp(ω)``, and its determinant are
+
+    J = I + (1 − cos θ)/θ² [ω]× + (θ − sin θ)/θ³ [ω]×²,   det J = 2(1 − cos θ)/θ² = (sin(θ/2) / (θ/2))².
+
+**Frame.** A component that can be turned freely is turned such that a mean of its rotation vectors stands still,
+``ω_i = x_i − Σ w_j x_j``, where x holds one node. Rotations up to a common one are an integral over ``Σ w_i ω_i = 0`` with the
+density ``Π det J(ω_i) · det M``, M how the mean moves when all are turned:
+
+    M = Σ w_i J(ω_i)⁻¹ = I + Σ w_i e(θ_i) (ω_i ω_iᵀ − θ_i² I),   e = 1/θ² − (1 + cos θ)/(2 θ sin θ).
+
+There is one such turn only, if every node of the mean has ``θ < π/2``: on the line between two, all distances to nodes of the
+mean would be below π, where their squares are strictly convex. Beyond, the density is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tempose.numerics.potential import _multiply
+
+_SMALL = 0.01  # θ² below which series are more accurate than the formulas
+
+
+class Frame(NamedTuple):
+    """What stands still: a weighted mean of rotation vectors per component, or nothing where the weights are zero."""
+
+    component: NDArray[np.int64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) sums to one, or zero, in each component
+    components: int  # how many
+
+
+@njit(cache=True, nogil=True)
+def center(frame, x, out):  # type: ignore[no-untyped-def]
+    """``ω_i = x_i − Σ w_j x_j``, (n, 3)."""
+    mean = np.zeros((frame.components, 3))
+    for k in range(x.shape[0]):
+        if frame.weight[k] > 0.0:
+            for a in range(3):
+                mean[frame.component[k], a] += frame.weight[k] * x[k, a]
+    for k in range(x.shape[0]):
+        for a in range(3):
+            out[k, a] = x[k, a] - mean[frame.component[k], a]
+
+
+@njit(cache=True, nogil=True)
+def center_back(frame, omega, g):  # type: ignore[no-untyped-def]
+    """From the gradient by ω (n, 3) to that by x, of a potential minus ``log det M``, in place; return the latter."""
+    total, shared = 0.0, np.zeros((frame.components, 3))
+    M = np.zeros((frame.components, 3, 3))
+    for k in range(omega.shape[0]):
+        w, c = frame.weight[k], frame.component[k]
+        if w > 0.0:
+            square = omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2
+            if square >= 0.25 * math.pi**2:
+                return -math.inf
+            e, _ = _inverse_jacobian(square)
+            for a in range(3):
+                M[c, a, a] += w * (1.0 - e * square)
+                for b in range(3):
+                    M[c, a, b] += w * e * omega[k, a] * omega[k, b]
+    for c in range(frame.components):
+        if M[c, 0, 0] > 0.0:
+            total += math.log(_invert(M[c]))
+    for k in range(omega.shape[0]):
+        w, c = frame.weight[k], frame.component[k]
+        if w > 0.0:
+            e, slope = _inverse_jacobian(omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2)
+            trace = M[c, 0, 0] + M[c, 1, 1] + M[c, 2, 2]
+            bent = M[c] @ omega[k]
+            square = quadratic = 0.0
+            for a in range(3):
+                square += omega[k, a] * omega[k, a]
+                quadratic += omega[k, a] * bent[a]
+            for a in range(3):
+                radial = slope * (quadratic - square * trace) - 2.0 * e * trace
+                g[k, a] -= w * (2.0 * e * bent[a] + radial * omega[k, a])
+        for a in range(3):
+            shared[c, a] += g[k, a]
+    for k in range(omega.shape[0]):
+        for a in range(3):
+            g[k, a] -= frame.weight[k] * shared[frame.component[k], a]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _inverse_jacobian(square):  # type: ignore[no-untyped-def]
+    """e(θ) of ``J⁻¹ = I − ½[ω]× + e [ω]×²``, and its derivative by θ divided by θ, given θ²."""
+    if square < 0.05:
+        e = 1.0 / 12.0 + square * (
+            1.0 / 720.0 + square * (1.0 / 30240.0 + square * (1.0 / 1209600.0 + square / 47900160.0))
+        )
+        slope = 1.0 / 360.0 + square * (1.0 / 7560.0 + square * (1.0 / 201600.0 + square / 5987520.0))
+        return e, slope
+    theta = math.sqrt(square)
+    sine, cosine = math.sin(theta), math.cos(theta)
+    e = 1.0 / square - (1.0 + cosine) / (2.0 * theta * sine)
+    return e, (-2.0 / square + (1.0 + cosine) * (theta + sine) / (2.0 * theta * sine * sine)) / square
+
+
+@njit(cache=True, nogil=True)
+def _invert(A):  # type: ignore[no-untyped-def]
+    """Replace a symmetric 3 × 3 matrix by its inverse; return its determinant."""
+    a, b, c, d, e, f = A[0, 0], A[0, 1], A[0, 2], A[1, 1], A[1, 2], A[2, 2]
+    p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
+    determinant = a * p + b * q + c * r
+    A[0, 0], A[0, 1], A[0, 2] = p / determinant, q / determinant, r / determinant
+    A[1, 0], A[1, 1], A[1, 2] = A[0, 1], (a * f - c * c) / determinant, (b * c - a * e) / determinant
+    A[2, 0], A[2, 1], A[2, 2] = A[0, 2], A[1, 2], (a * d - b * b) / determinant
+    return determinant
+
+
+@njit(cache=True, nogil=True)
+def place(omega, center, state):  # type: ignore[no-untyped-def]
+    """Write the quaternions of ``Exp(ω) R̂`` into ``state`` (n, 8); return the largest |ω|²."""
+    largest = 0.0
+    for k in range(omega.shape[0]):
+        x, y, z = omega[k, 0], omega[k, 1], omega[k, 2]
+        square = x * x + y * y + z * z
+        largest = max(largest, square)
+        half = 0.5 * math.sqrt(square)
+        s = 0.5 * (math.sin(half) / half if half > 1e-8 else 1.0)
+        w, x, y, z = _multiply(
+            math.cos(half), s * x, s * y, s * z, center[k, 0], center[k, 1], center[k, 2], center[k, 3]
+        )
+        unit = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
+        state[k, 0], state[k, 1], state[k, 2], state[k, 3] = w * unit, x * unit, y * unit, z * unit
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def pull_back(omega, g, beta, out):  # type: ignore[no-untyped-def]
+    """Write the gradient (n, 3) of ``βU − Σ log det J`` by ω into ``out``, given ``g = ∂U/∂ω_world``; return the sum."""
+    total = 0.0
+    for k in range(omega.shape[0]):
+        x, y, z = omega[k, 0], omega[k, 1], omega[k, 2]
+        square = x * x + y * y + z * z
+        if square < _SMALL:
+            a = 0.5 - square * (1.0 / 24.0 - square * (1.0 / 720.0 - square / 40320.0))
+            b = 1.0 / 6.0 - square * (1.0 / 120.0 - square * (1.0 / 5040.0 - square / 362880.0))
+            c = 1.0 / 6.0 + square * (1.0 / 360.0 + square * (1.0 / 15120.0 + square / 604800.0))
+            total -= square * (1.0 / 12.0 + square * (1.0 / 1440.0 + square * (1.0 / 90720.0 + square / 4838400.0)))
+        else:
+            theta = math.sqrt(square)
+            sine, cosine = math.sin(0.5 * theta), math.cos(0.5 * theta)
+            a = 2.0 * sine * sine / square
+            b = (theta - math.sin(theta)) / (square * theta)
+            c = (2.0 / theta - cosine / sine) / theta
+            total += 2.0 * math.log(abs(2.0 * sine / theta))
+        g0, g1, g2 = g[k, 0], g[k, 1], g[k, 2]
+        c0, c1, c2 = y * g2 - z * g1, z * g0 - x * g2, x * g1 - y * g0
+        d0, d1, d2 = y * c2 - z * c1, z * c0 - x * c2, x * c1 - y * c0
+        out[k, 0] = beta * (g0 - a * c0 + b * d0) + c * x  # Jᵀ g, and what the volume adds
+        out[k, 1] = beta * (g1 - a * c1 + b * d1) + c * y
+        out[k, 2] = beta * (g2 - a * c2 + b * d2) + c * z
+    return total
+
+
+@njit(cache=True, nogil=True)
+def couple(start, source, diagonal, off, omega, out):  # type: ignore[no-untyped-def]
+    """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of 6 × 6 blocks times rotation vectors (n, 3)."""
+    for j in range(omega.shape[0]):
+        for a in range(3):
+            s = 0.0
+            for b in range(3):
+                s += diagonal[j, 3 + a, b] * omega[j, b]
+            out[j, a] = s
+    for j in range(omega.shape[0]):
+        for e in range(start[j], start[j + 1]):
+            i = source[e]
+            for a in range(3):
+                s = t = 0.0
+                for b in range(3):
+                    s += off[e, 3 + a, b] * omega[j, b]
+                    t += off[e, b, 3 + a] * omega[i, b]
+                out[i, a] += s
+                out[j, a] += t
+
+
+@njit(cache=True, nogil=True)
+def push_back(start, source, diagonal, off, omega, d, out):  # type: ignore[no-untyped-def]
+    """``out = H_ωω ω + H_ωp d`` (n, 3): the rotations' rows of the same matrix."""
+    for j in range(omega.shape[0]):
+        for a in range(3):
+            s = 0.0
+            for b in range(3):
+                s += diagonal[j, a, b] * omega[j, b] + diagonal[j, a, 3 + b] * d[j, b]
+            out[j, a] = s
+    for j in range(omega.shape[0]):
+        for e in range(start[j], start[j + 1]):
+            i = source[e]
+            for a in range(3):
+                s = t = 0.0
+                for b in range(3):
+                    s += off[e, a, b] * omega[j, b] + off[e, a, 3 + b] * d[j, b]
+                    t += off[e, b, a] * omega[i, b] + off[e, 3 + b, a] * d[i, b]
+                out[i, a] += s
+                out[j, a] += t

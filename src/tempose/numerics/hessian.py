@@ -1,0 +1,265 @@
+"""Second derivatives of U in the chart ``R_i → Exp(ω_i) R_i``, ``p_i → p_i + δ_i`` (world_from_node).
+
+Every node has six coordinates (ω, δ). For an edge from i to j with residual quaternion ``(s, ν)`` in j's frame,
+``h = Λν`` and ``y = s h + h × ν`` (the gradient), a turn ``η = R_jᵀω`` gives to second order
+
+    U_rot = … + ½ dᵀK d + ½ η_iᵀ[y]× η_j,   d = η_j − η_i,   K = ½ (sI + [ν]×)ᵀ Λ (sI + [ν]×) − ½ (h·ν) I
+
+where the first part of K is the Gauss–Newton term. For the translation, with
+``D = p_i − p_j``, ``Δ = δ_i − δ_j``, ``u`` the world-frame force ``R_j P (residual)`` and ``P_w = R_j P R_jᵀ``,
+
+    U_trans = … + ½ |[D]×ω_j + Δ|²_{P_w} + u·(ω_j × Δ − ½ ω_j × (ω_j × D)).
+
+A Gaussian prior on the paper's t_i is the translation term of an edge from a node fixed at the origin.
+
+With a robust likelihood the Hessian of an edge is ``ρ′ H + ρ″ g gᵀ``, H and g those of its energy; the Gauss–Newton matrix
+leaves the second term out, which is never positive: what is left is the weighted problem of expectation maximisation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tempose.numerics.potential import (
+    FULL_WIDTH,
+    ISO_WIDTH,
+    ROBUST_WIDTH,
+    _full_edge,
+    _isotropic_edge,
+    _multiply,
+    _rotate,
+    robust_edge,
+)
+
+
+@njit(cache=True, inline="always")
+def _matrix(w, x, y, z, R):  # type: ignore[no-untyped-def]
+    R[0, 0], R[0, 1], R[0, 2] = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)
+    R[1, 0], R[1, 1], R[1, 2] = 2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)
+    R[2, 0], R[2, 1], R[2, 2] = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
+
+
+@njit(cache=True)
+def _conjugate_by(R, S, out, tmp):  # type: ignore[no-untyped-def]
+    """``out = R S Rᵀ``."""
+    for a in range(3):
+        for b in range(3):
+            tmp[a, b] = R[a, 0] * S[0, b] + R[a, 1] * S[1, b] + R[a, 2] * S[2, b]
+    for a in range(3):
+        for b in range(3):
+            out[a, b] = tmp[a, 0] * R[b, 0] + tmp[a, 1] * R[b, 1] + tmp[a, 2] * R[b, 2]
+
+
+@njit(cache=True)
+def _hat(v, out):  # type: ignore[no-untyped-def]
+    out[0, 0] = out[1, 1] = out[2, 2] = 0.0
+    out[0, 1], out[0, 2], out[1, 2] = -v[2], v[1], -v[0]
+    out[1, 0], out[2, 0], out[2, 1] = v[2], -v[1], v[0]
+
+
+@njit(cache=True)
+def _translation_blocks(D, Pw, u, exact, W, WP, turn, cross):  # type: ignore[no-untyped-def]
+    """∂²/∂ω_j∂ω_j into ``turn`` and ∂²/∂ω_j∂Δ into ``cross``."""
+    _hat(D, W)
+    for a in range(3):
+        for b in range(3):  # [D]×ᵀ P_w
+            WP[a, b] = W[0, a] * Pw[0, b] + W[1, a] * Pw[1, b] + W[2, a] * Pw[2, b]
+    for a in range(3):
+        for b in range(3):
+            turn[a, b] = WP[a, 0] * W[0, b] + WP[a, 1] * W[1, b] + WP[a, 2] * W[2, b]
+            cross[a, b] = WP[a, b]
+    if exact:
+        dot = u[0] * D[0] + u[1] * D[1] + u[2] * D[2]
+        for a in range(3):
+            for b in range(3):
+                turn[a, b] -= 0.5 * (u[a] * D[b] + D[a] * u[b])
+            turn[a, a] += dot
+        _hat(u, W)
+        for a in range(3):
+            for b in range(3):
+                cross[a, b] -= W[a, b]
+
+
+@njit(cache=True)
+def _unpack(edge, e, isotropic, L, P):  # type: ignore[no-untyped-def]
+    if isotropic:
+        L[:] = 0.0
+        P[:] = 0.0
+        for a in range(3):
+            L[a, a] = edge[e, 7]
+            P[a, a] = edge[e, 8]
+    else:
+        k = 7
+        for a in range(3):
+            for b in range(a, 3):
+                L[a, b] = L[b, a] = edge[e, k]
+                P[a, b] = P[b, a] = edge[e, k + 6]
+                k += 1
+
+
+@njit(cache=True)
+def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij):  # type: ignore[no-untyped-def]
+    """The three 6×6 blocks of one edge. ``s3`` (10, 3, 3) and ``v3`` (4, 3) are scratch."""
+    R, L, P, K, J, T, Pw, Y, turn, cross = s3[0], s3[1], s3[2], s3[3], s3[4], s3[5], s3[6], s3[7], s3[8], s3[9]
+    D, u, y, h = v3[0], v3[1], v3[2], v3[3]
+    _unpack(edge, e, isotropic, L, P)
+    _matrix(aj[0], aj[1], aj[2], aj[3], R)
+    b0, b1, b2, b3 = _multiply(aj[0], aj[1], aj[2], aj[3], edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
+    s, x0, x1, x2 = _multiply(b0, b1, b2, b3, ai[0], -ai[1], -ai[2], -ai[3])
+    n0, n1, n2 = _rotate(aj[0], -aj[1], -aj[2], -aj[3], x0, x1, x2)
+    for a in range(3):
+        h[a] = L[a, 0] * n0 + L[a, 1] * n1 + L[a, 2] * n2
+    y[0] = s * h[0] + h[1] * n2 - h[2] * n1
+    y[1] = s * h[1] + h[2] * n0 - h[0] * n2
+    y[2] = s * h[2] + h[0] * n1 - h[1] * n0
+    # K = ½ (sI + [ν])ᵀ Λ (sI + [ν]) (Gauss–Newton) − ½ (h·ν) I
+    J[0, 0] = J[1, 1] = J[2, 2] = s
+    J[0, 1], J[0, 2], J[1, 2] = -n2, n1, -n0
+    J[1, 0], J[2, 0], J[2, 1] = n2, -n1, n0
+    for a in range(3):
+        for b in range(3):
+            T[a, b] = L[a, 0] * J[0, b] + L[a, 1] * J[1, b] + L[a, 2] * J[2, b]
+    for a in range(3):
+        for b in range(3):
+            K[a, b] = 0.5 * (J[0, a] * T[0, b] + J[1, a] * T[1, b] + J[2, a] * T[2, b])
+    if exact:
+        dot = 0.5 * (h[0] * n0 + h[1] * n1 + h[2] * n2)
+        for a in range(3):
+            K[a, a] -= dot
+    _conjugate_by(R, K, J, T)  # K in the world frame, in J
+    for a in range(3):
+        for b in range(3):
+            Hj[a, b] = J[a, b]
+            Hi[a, b] = J[a, b]
+            Hij[a, b] = -J[a, b]
+    if exact:
+        y0, y1, y2 = y[0], y[1], y[2]
+        for a in range(3):
+            y[a] = 0.5 * (R[a, 0] * y0 + R[a, 1] * y1 + R[a, 2] * y2)
+        _hat(y, Y)
+        for a in range(3):
+            for b in range(3):
+                Hij[a, b] += Y[a, b]
+    # translation
+    _conjugate_by(R, P, Pw, T)
+    m0, m1, m2 = _rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
+    for a in range(3):
+        D[a] = pi[a] - pj[a]
+    f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]
+    for a in range(3):
+        u[a] = Pw[a, 0] * f0 + Pw[a, 1] * f1 + Pw[a, 2] * f2
+    _translation_blocks(D, Pw, u, exact, Y, T, turn, cross)
+    for a in range(3):
+        for b in range(3):
+            Hj[a, b] += turn[a, b]
+            Hj[a, 3 + b] = -cross[a, b]
+            Hj[3 + b, a] = -cross[a, b]
+            Hj[3 + a, 3 + b] = Pw[a, b]
+            Hi[a, 3 + b] = 0.0
+            Hi[3 + a, b] = 0.0
+            Hi[3 + a, 3 + b] = Pw[a, b]
+            Hij[a, 3 + b] = 0.0  # ω_i, δ_j
+            Hij[3 + b, a] = cross[a, b]  # δ_i, ω_j
+            Hij[3 + a, 3 + b] = -Pw[a, b]
+
+
+@njit(cache=True)
+def _make_robust(edge, e, isotropic, aj, pj, ai, pi, exact, gi, gj, Hi, Hj, Hij):  # type: ignore[no-untyped-def]
+    """Turn the blocks of an edge's energy into those of ρ; ``gi`` and ``gj`` (6,) are scratch."""
+    a, b = (aj[0], aj[1], aj[2], aj[3]), (ai[0], ai[1], ai[2], ai[3])
+    d = (pi[0] - pj[0], pi[1] - pj[1], pi[2] - pj[2])
+    if isotropic:
+        energy, turn, push, swing = _isotropic_edge(edge, e, 0, 1, a, b, d)
+    else:
+        energy, turn, push, swing = _full_edge(edge, e, 0, 1, a, b, d)
+    last = edge.shape[1] - ROBUST_WIDTH
+    _, slope, bend = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2])
+    if not exact:
+        bend = 0.0
+    for k in range(3):
+        gi[k], gi[3 + k] = -turn[k], -push[k]
+        gj[k], gj[3 + k] = swing[k], push[k]
+    for r in range(6):
+        for c in range(6):
+            Hi[r, c] = slope * Hi[r, c] + bend * gi[r] * gi[c]
+            Hj[r, c] = slope * Hj[r, c] + bend * gj[r] * gj[c]
+            Hij[r, c] = slope * Hij[r, c] + bend * gi[r] * gj[c]
+
+
+@njit(cache=True)
+def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-untyped-def]
+    """Add the second derivatives of a node's priors to ``out`` (6, 6)."""
+    if prior.bingham.shape[0] > 0:
+        B = prior.bingham[node]
+        T = np.empty((4, 3))
+        for k in range(3):
+            T[0, k], T[1, k], T[2, k], T[3, k] = _multiply(
+                0.0, 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0, a[0], a[1], a[2], a[3]
+            )
+        value = 0.0
+        for r in range(4):
+            for c in range(4):
+                value += a[r] * B[r, c] * a[c]
+        for k in range(3):
+            for m in range(3):
+                total = 0.0
+                for r in range(4):
+                    for c in range(4):
+                        total += T[r, k] * B[r, c] * T[c, m]
+                out[k, m] -= 0.5 * total
+            out[k, k] += 0.5 * value
+    if prior.precision.shape[0] > 0:
+        if prior.on_position:
+            for r in range(3):
+                for c in range(3):
+                    out[3 + r, 3 + c] += prior.precision[node, r, c]
+        else:
+            R, Pw, T, turn, cross, Y = s3[0], s3[6], s3[5], s3[8], s3[9], s3[7]
+            D, u = v3[0], v3[1]
+            _matrix(a[0], a[1], a[2], a[3], R)
+            _conjugate_by(R, prior.precision[node], Pw, T)
+            mean = prior.mean[node]
+            m0, m1, m2 = _rotate(a[0], a[1], a[2], a[3], mean[0], mean[1], mean[2])
+            for r in range(3):
+                D[r] = -p[r]
+            f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]
+            for r in range(3):
+                u[r] = Pw[r, 0] * f0 + Pw[r, 1] * f1 + Pw[r, 2] * f2
+            _translation_blocks(D, Pw, u, exact, Y, T, turn, cross)
+            for r in range(3):
+                for c in range(3):
+                    out[r, c] += turn[r, c]
+                    out[r, 3 + c] -= cross[r, c]
+                    out[3 + c, r] -= cross[r, c]
+                    out[3 + r, 3 + c] += Pw[r, c]
+
+
+@njit(cache=True, nogil=True)
+def hessian(table, prior, wxyz, position, exact, diagonal, off):  # type: ignore[no-untyped-def]
+    """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix.
+
+    ``diagonal`` (n, 6, 6); ``off`` (m, 6, 6) has for each edge of ``table``, in its order, the block (i, j).
+    """
+    n = wxyz.shape[0]
+    width = table.edge.shape[1]
+    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
+    s3, v3 = np.empty((10, 3, 3)), np.empty((4, 3))
+    Hi, Hj = np.empty((6, 6)), np.empty((6, 6))
+    gi, gj = np.empty(6), np.empty(6)
+    diagonal[:] = 0.0
+    for j in range(n):
+        for e in range(table.start[j], table.start[j + 1]):
+            i = table.source[e]
+            _edge_blocks(
+                table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, off[e]
+            )
+            if robust:
+                _make_robust(
+                    table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, off[e]
+                )
+            for a in range(6):
+                for b in range(6):
+                    diagonal[j, a, b] += Hj[a, b]
+                    diagonal[i, a, b] += Hi[a, b]
+        _prior_block(prior, j, wxyz[j], position[j], exact, s3, v3, diagonal[j])

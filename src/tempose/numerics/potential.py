@@ -1,0 +1,400 @@
+"""The potential U and its gradient over all edges and priors.
+
+State: rows (n, 8) of world_from_node quaternions ``a``, world positions ``p`` and one unused number. With measured
+``(q, t) = j_from_i``, all residuals are formed in the world frame, where the two ends of an edge share their gradient:
+
+    (s, w) = a_j ⊗ q ⊗ ā_i          world-frame rotation residual, |w| = sin(θ/2) = |ν|
+    ρ      = R(a_j) t − (p_i − p_j)  world-frame translation residual
+    U      = λ|w|² + ½ τ|ρ|²         (isotropic)
+
+Gradients are with respect to world-frame rotation vectors ω (``a → exp(ω/2) a``) and positions, rows (n, 8) with two
+unused numbers:
+
+    ∂U/∂ω_j = λ s w + τ m × ρ,  ∂U/∂ω_i = −λ s w,  ∂U/∂p_j = τρ = −∂U/∂p_i,  m = R(a_j) t.
+
+Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and ``R(a_j)ᵀ ρ``.
+
+With a robust likelihood (:mod:`tempose.model.robust`) an edge of energy e has the potential ρ(e): its gradient is that of e
+times ρ′(e), so edges go through the same arithmetic and are weighted afterwards.
+
+Edges come in blocks. Each goes through three loops: collect the poses at both ends in columns, compute (the compiler
+makes that loop four edges wide), and distribute the results to the nodes. Blocks come in tiles, tiles in rounds; the
+tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number. The
+first round is special: its tiles hold the edges within each group of nodes, and begin with the priors of the group.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from tempose._typing import Array, Index
+from tempose.numerics.memory import COLUMN, ROW, add_columns, prefetch, rows_to_columns, subtract_columns
+
+ISO_WIDTH = 9  # q (4), t (3), λ, τ
+FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
+ROBUST_WIDTH = 3  # after either: a, (ν + d)/2, 2/ν, as in tempose.model.robust
+BLOCK = COLUMN  # edges
+_COLUMNS = 16
+
+
+class EdgeTable(NamedTuple):
+    """Edges in rows, sorted by their target node j: for minibatches and Hessians."""
+
+    start: Index  # (n + 1,) edges of target j are start[j]:start[j+1]
+    source: NDArray[np.int32]  # (m,) node i
+    edge: Array  # (m, ISO_WIDTH) or (m, FULL_WIDTH), or ROBUST_WIDTH more
+
+
+class EdgeBlocks(NamedTuple):
+    """Edges in blocks of columns, sorted by round, tile and target: for the gradient.
+
+    The last block of a tile is filled up with copies of its last edge that have no weight.
+    """
+
+    target: NDArray[np.uint32]  # (K, BLOCK) node j
+    source: NDArray[np.uint32]  # (K, BLOCK) node i
+    edge: Array  # (K, width * BLOCK) number c of edge k at c * BLOCK + k
+    tile: Index  # (T + 1,) tile t has blocks tile[t]:tile[t+1]
+    round: Index  # (R + 1,) round r has tiles round[r]:round[r+1]
+    group: Index  # (G + 1,) tile t < G has the edges within the nodes group[t]:group[t+1]
+
+
+class PriorTable(NamedTuple):
+    """Priors per node; arrays of length 0 where flat."""
+
+    bingham: Array  # (n, 4, 4): U = −aᵀ B a for world_from_node a
+    mean: Array  # (n, 3)
+    precision: Array  # (n, 3, 3)
+    on_position: bool  # the Gaussian is on the world position, else on the paper's t_i = −R_iᵀ p_i
+
+
+@njit(cache=True, forceinline=True)
+def _rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
+    """Vector (a, b, c) turned by the quaternion (w, x, y, z)."""
+    u = 2.0 * (y * c - z * b)
+    v = 2.0 * (z * a - x * c)
+    t = 2.0 * (x * b - y * a)
+    return a + w * u + (y * t - z * v), b + w * v + (z * u - x * t), c + w * t + (x * v - y * u)
+
+
+@njit(cache=True, forceinline=True)
+def _multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
+    return (
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    )
+
+
+@njit(cache=True, forceinline=True)
+def _symmetric(xx, xy, xz, yy, yz, zz, x, y, z):  # type: ignore[no-untyped-def]
+    """Symmetric matrix times a vector."""
+    return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+
+
+@njit(cache=True, forceinline=True)
+def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+    """Energy, −∂U/∂ω_i, ∂U/∂p_j and ∂U/∂ω_j of one edge with numbers ``edge[b, at + c stride]``, d = p_i − p_j."""
+    jw, jx, jy, jz = aj
+    iw, ix, iy, iz = ai
+    q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
+    t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
+    lam, tau = edge[b, at + 7 * stride], edge[b, at + 8 * stride]
+    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    m0, m1, m2 = _rotate(jw, jx, jy, jz, t0, t1, t2)
+    f0, f1, f2 = m0 - d[0], m1 - d[1], m2 - d[2]
+    energy = lam * (x * x + y * y + z * z) + 0.5 * tau * (f0 * f0 + f1 * f1 + f2 * f2)
+    ls = lam * s
+    x, y, z = ls * x, ls * y, ls * z
+    f0, f1, f2 = tau * f0, tau * f1, tau * f2
+    swing = (x + (m1 * f2 - m2 * f1), y + (m2 * f0 - m0 * f2), z + (m0 * f1 - m1 * f0))
+    return energy, (x, y, z), (f0, f1, f2), swing
+
+
+@njit(cache=True, forceinline=True)
+def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+    """The same for full precisions.
+
+    Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
+    the rotation's part of ``∂U/∂ω_j = R(a_j)(s Λν − ν × Λν) = −∂U/∂ω_i``.
+    """
+    jw, jx, jy, jz = aj
+    iw, ix, iy, iz = ai
+    q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
+    t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
+    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    n0, n1, n2 = _rotate(jw, -jx, -jy, -jz, x, y, z)
+    h0, h1, h2 = _symmetric(
+        edge[b, at + 7 * stride], edge[b, at + 8 * stride], edge[b, at + 9 * stride],
+        edge[b, at + 10 * stride], edge[b, at + 11 * stride], edge[b, at + 12 * stride], n0, n1, n2,
+    )  # fmt: skip
+    energy = n0 * h0 + n1 * h1 + n2 * h2
+    w0, w1, w2 = _rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
+    turn = (s * w0 - (y * w2 - z * w1), s * w1 - (z * w0 - x * w2), s * w2 - (x * w1 - y * w0))
+    # the residual in j's frame is t − R(a_j)ᵀ(p_i − p_j): only the second part turns with j
+    k0, k1, k2 = _rotate(jw, -jx, -jy, -jz, d[0], d[1], d[2])
+    k0, k1, k2 = t0 - k0, t1 - k1, t2 - k2
+    p0, p1, p2 = _symmetric(
+        edge[b, at + 13 * stride], edge[b, at + 14 * stride], edge[b, at + 15 * stride],
+        edge[b, at + 16 * stride], edge[b, at + 17 * stride], edge[b, at + 18 * stride], k0, k1, k2,
+    )  # fmt: skip
+    energy += 0.5 * (k0 * p0 + k1 * p1 + k2 * p2)
+    f0, f1, f2 = _rotate(jw, jx, jy, jz, p0, p1, p2)  # P ρ in the world frame
+    swing = (
+        turn[0] + (d[1] * f2 - d[2] * f1), turn[1] + (d[2] * f0 - d[0] * f2), turn[2] + (d[0] * f1 - d[1] * f0),
+    )  # fmt: skip
+    return energy, turn, (f0, f1, f2), swing
+
+
+@njit(cache=True, forceinline=True)
+def robust_edge(energy, log_odds, half, scale):  # type: ignore[no-untyped-def]
+    """ρ, ρ′ and ρ″ of an energy; half = (ν + d)/2 and scale = 2/ν of a heavy-tailed core, 0 for the Gaussian one."""
+    core, slope, bend = energy, 1.0, 0.0
+    if scale > 0.0:
+        core = half * math.log1p(scale * energy)
+        slope = half * scale / (1.0 + scale * energy)
+        bend = -slope * scale / (1.0 + scale * energy)
+    x = core + log_odds  # log odds of outlier against inlier
+    small = math.exp(-abs(x))
+    outlier = (1.0 if x > 0.0 else small) / (1.0 + small)
+    inlier = (small if x > 0.0 else 1.0) / (1.0 + small)
+    at_zero = max(log_odds, 0.0) + math.log1p(math.exp(-abs(log_odds)))
+    rho = min(core, -log_odds) - math.log1p(small) + at_zero
+    return rho, inlier * slope, inlier * bend - inlier * outlier * slope * slope
+
+
+@njit(cache=True)
+def _make_robust(edge, b, column):  # type: ignore[no-untyped-def]
+    """Replace energies and gradients of block b in ``column`` by those of ρ."""
+    at = (edge.shape[1] // BLOCK - ROBUST_WIDTH) * BLOCK
+    for k in range(BLOCK):
+        rho, weight, _ = robust_edge(
+            column[k + 12 * BLOCK], edge[b, at + k], edge[b, at + BLOCK + k], edge[b, at + 2 * BLOCK + k]
+        )
+        for c in range(12):
+            column[k + c * BLOCK] *= weight
+        column[k + 12 * BLOCK] = rho
+
+
+@njit(cache=True)
+def _collect(blocks, b, ahead, state, column):  # type: ignore[no-untyped-def]
+    """Poses at the ends of the edges of block b in columns: a_i (4), p_i (4 with one unused), then the same of j."""
+    source, target, edge = blocks.source, blocks.target, blocks.edge
+    width = edge.shape[1] // BLOCK
+    for k in range(0, BLOCK, 4):
+        rows_to_columns(state, source[b, k], source[b, k + 1], source[b, k + 2], source[b, k + 3], column, k)
+        rows_to_columns(
+            state, target[b, k], target[b, k + 1], target[b, k + 2], target[b, k + 3], column, k + 8 * BLOCK
+        )
+        at = (ahead * BLOCK + k) * width
+        for line in range(0, 4 * width, ROW):
+            prefetch(edge, at + line)
+
+
+@njit(cache=True, forceinline=True)
+def _ends(column, k):  # type: ignore[no-untyped-def]
+    """a_j, a_i and p_i − p_j of edge k."""
+    aj = (column[k + 8 * BLOCK], column[k + 9 * BLOCK], column[k + 10 * BLOCK], column[k + 11 * BLOCK])
+    ai = (column[k], column[k + BLOCK], column[k + 2 * BLOCK], column[k + 3 * BLOCK])
+    d0 = column[k + 4 * BLOCK] - column[k + 12 * BLOCK]
+    d1 = column[k + 5 * BLOCK] - column[k + 13 * BLOCK]
+    d2 = column[k + 6 * BLOCK] - column[k + 14 * BLOCK]
+    return aj, ai, (d0, d1, d2)
+
+
+@njit(cache=True, forceinline=True)
+def _write(column, k, energy, turn, push, swing):  # type: ignore[no-untyped-def]
+    """−∂U/∂ω_i and −∂U/∂p_i, then ∂U/∂ω_j and ∂U/∂p_j, then the energy."""
+    column[k], column[k + BLOCK], column[k + 2 * BLOCK] = turn
+    column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK] = push
+    column[k + 6 * BLOCK], column[k + 7 * BLOCK], column[k + 8 * BLOCK] = swing
+    column[k + 9 * BLOCK], column[k + 10 * BLOCK], column[k + 11 * BLOCK] = push
+    column[k + 12 * BLOCK] = energy
+
+
+@njit(cache=True)
+def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
+    """Replace the poses of block b in ``column`` by gradients and energies."""
+    for k in range(BLOCK):
+        aj, ai, d = _ends(column, k)
+        energy, turn, push, swing = _isotropic_edge(edge, b, k, BLOCK, aj, ai, d)
+        _write(column, k, energy, turn, push, swing)
+
+
+@njit(cache=True)
+def _compute_full(edge, b, column):  # type: ignore[no-untyped-def]
+    for k in range(BLOCK):
+        aj, ai, d = _ends(column, k)
+        energy, turn, push, swing = _full_edge(edge, b, k, BLOCK, aj, ai, d)
+        _write(column, k, energy, turn, push, swing)
+
+
+@njit(cache=True)
+def _distribute(blocks, b, ahead, state, column, out):  # type: ignore[no-untyped-def]
+    """Add the results of block b to the gradients of its nodes; return their energy."""
+    source, target = blocks.source, blocks.target
+    e0 = e1 = e2 = e3 = 0.0
+    for k in range(0, BLOCK, 4):
+        subtract_columns(out, source[b, k], source[b, k + 1], source[b, k + 2], source[b, k + 3], column, k)
+        add_columns(out, target[b, k], target[b, k + 1], target[b, k + 2], target[b, k + 3], column, k + 6 * BLOCK)
+        e0 += column[k + 12 * BLOCK]
+        e1 += column[k + 12 * BLOCK + 1]
+        e2 += column[k + 12 * BLOCK + 2]
+        e3 += column[k + 12 * BLOCK + 3]
+        for later in range(k, k + 4):
+            node = np.int64(source[ahead, later])
+            prefetch(state, ROW * node)
+            prefetch(out, ROW * node)
+    return (e0 + e1) + (e2 + e3)
+
+
+@njit(cache=True)
+def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
+    """Add node's prior gradient to ``g``; return its energy."""
+    w, x, y, z = state[node, 0], state[node, 1], state[node, 2], state[node, 3]
+    energy = 0.0
+    if prior.bingham.shape[0] > 0:
+        b = prior.bingham[node]
+        e0 = b[0, 0] * w + b[0, 1] * x + b[0, 2] * y + b[0, 3] * z
+        e1 = b[1, 0] * w + b[1, 1] * x + b[1, 2] * y + b[1, 3] * z
+        e2 = b[2, 0] * w + b[2, 1] * x + b[2, 2] * y + b[2, 3] * z
+        e3 = b[3, 0] * w + b[3, 1] * x + b[3, 2] * y + b[3, 3] * z
+        energy -= w * e0 + x * e1 + y * e2 + z * e3
+        _, h1, h2, h3 = _multiply(e0, e1, e2, e3, w, -x, -y, -z)
+        g[node, 0] -= h1
+        g[node, 1] -= h2
+        g[node, 2] -= h3
+    if prior.precision.shape[0] > 0:
+        p0, p1, p2 = state[node, 4], state[node, 5], state[node, 6]
+        P, mean = prior.precision[node], prior.mean[node]
+        if prior.on_position:
+            d0, d1, d2 = p0 - mean[0], p1 - mean[1], p2 - mean[2]
+        else:  # t = −Rᵀ p
+            t0, t1, t2 = _rotate(w, -x, -y, -z, -p0, -p1, -p2)
+            d0, d1, d2 = t0 - mean[0], t1 - mean[1], t2 - mean[2]
+        f0 = P[0, 0] * d0 + P[0, 1] * d1 + P[0, 2] * d2
+        f1 = P[1, 0] * d0 + P[1, 1] * d1 + P[1, 2] * d2
+        f2 = P[2, 0] * d0 + P[2, 1] * d1 + P[2, 2] * d2
+        energy += 0.5 * (d0 * f0 + d1 * f1 + d2 * f2)
+        if not prior.on_position:
+            f0, f1, f2 = _rotate(w, x, y, z, -f0, -f1, -f2)
+            # turning the node by ω at fixed p turns t by the opposite: ∂U/∂ω = f × p with f = ∂U/∂p
+            g[node, 0] += f1 * p2 - f2 * p1
+            g[node, 1] += f2 * p0 - f0 * p2
+            g[node, 2] += f0 * p1 - f1 * p0
+        g[node, 3] += f0
+        g[node, 4] += f1
+        g[node, 5] += f2
+    return energy
+
+
+@njit(cache=True)
+def _begin(prior, state, first, last, out):  # type: ignore[no-untyped-def]
+    """Set the gradients of nodes ``first:last`` to those of their priors; return the energy."""
+    energy = 0.0
+    out[first:last] = 0.0
+    if prior.bingham.shape[0] > 0 or prior.precision.shape[0] > 0:
+        for node in range(first, last):
+            energy += _add_prior(prior, state, node, out)
+    return energy
+
+
+@njit(cache=True)
+def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
+    """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
+    column = np.empty(_COLUMNS * BLOCK)
+    edge = blocks.edge
+    width = edge.shape[1] // BLOCK
+    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
+    first, last = blocks.tile[t], blocks.tile[t + 1]
+    energy = 0.0
+    if t < blocks.group.shape[0] - 1:
+        energy += _begin(prior, state, blocks.group[t], blocks.group[t + 1], out)
+    for b in range(first, last):
+        ahead = min(b + 1, last - 1)
+        _collect(blocks, b, ahead, state, column)
+        if isotropic:
+            _compute_isotropic(edge, b, column)
+        else:
+            _compute_full(edge, b, column)
+        if robust:
+            _make_robust(edge, b, column)
+        energy += _distribute(blocks, b, ahead, state, column, out)
+    return energy
+
+
+@njit(cache=True, nogil=True)
+def gradient(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
+    """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U; ``energies`` (T,) is scratch."""
+    total = 0.0
+    for t in range(energies.shape[0]):
+        total += _tile(blocks, prior, t, state, out)
+    return total
+
+
+# A function of its own rather than a second compilation of the same: numba's cache would confuse the two.
+@njit(cache=True, parallel=True)
+def gradient_parallel(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
+    """The same, to the last bit, on all threads."""
+    for r in range(blocks.round.shape[0] - 1):
+        for t in prange(blocks.round[r], blocks.round[r + 1]):
+            energies[t] = _tile(blocks, prior, t, state, out)
+    total = 0.0
+    for t in range(energies.shape[0]):
+        total += energies[t]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def edge_energies(table, state, out):  # type: ignore[no-untyped-def]
+    """Write the quadratic energy of every edge of ``table``, in its order, into ``out`` (m,)."""
+    isotropic = table.edge.shape[1] < FULL_WIDTH
+    for j in range(state.shape[0]):
+        aj = (state[j, 0], state[j, 1], state[j, 2], state[j, 3])
+        for e in range(table.start[j], table.start[j + 1]):
+            i = table.source[e]
+            ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
+            d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
+            if isotropic:
+                out[e] = _isotropic_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+            else:
+                out[e] = _full_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+
+
+@njit(cache=True, nogil=True)
+def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore[no-untyped-def]
+    """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times, and all priors.
+
+    ``table`` holds full precisions. Returns the matching unbiased estimate of U.
+    """
+    out[:] = 0.0
+    energy = 0.0
+    for b in range(edges.shape[0]):
+        j, e = edges[b, 0], edges[b, 1]
+        i = table.source[e]
+        aj = (state[j, 0], state[j, 1], state[j, 2], state[j, 3])
+        ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
+        d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
+        one, turn, push, swing = _full_edge(table.edge, e, 0, 1, aj, ai, d)
+        share = weight
+        if table.edge.shape[1] > FULL_WIDTH:
+            last = table.edge[e, FULL_WIDTH:]
+            one, slope, _ = robust_edge(one, last[0], last[1], last[2])
+            share *= slope
+        energy += weight * one
+        for k in range(3):
+            out[i, k] -= share * turn[k]
+            out[j, k] += share * swing[k]
+            out[i, 3 + k] -= share * push[k]
+            out[j, 3 + k] += share * push[k]
+    for node in range(state.shape[0]):
+        energy += _add_prior(prior, state, node, out)
+    return energy

@@ -1,0 +1,259 @@
+"""Noise levels, share of inliers and weight of the tails, estimated together with the poses (empirical Bayes).
+
+Alternately, the poses minimise U for the current parameters, and the parameters follow from the residuals
+(:mod:`tempose.outliers.noise`): a local search, which ends in the basin it begins in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.errors import OptionError
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.model.robust import RobustLikelihood, outlier_spread
+from tempose.numerics.sparse import NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import minimise
+from tempose.outliers import rotations
+from tempose.outliers.noise import CHANGE, Parameters, Residuals, RobustOptions, change
+
+FIRST_INLIER_PROBABILITY = 0.7
+_FIRST_CHOICE = 2  # round after which the tail is chosen for the first time
+_LEAST_SCALE = 1e-4  # of the first one: a noise that collapses is an interpolation, not an estimate
+
+
+@dataclass(frozen=True, eq=False)
+class RobustFit:
+    """Poses and parameters that explain a graph with wrong edges.
+
+    Attributes
+    ----------
+    poses
+        A minimum of the robust U.
+    graph
+        The measurements, with the estimated precisions.
+    likelihood
+        ρ of every edge.
+    parameters
+        What was estimated (or given).
+    status
+        ``converged``, ``round limit``, or ``collapsed`` (the noise went to zero: too few edges check each other).
+    log_likelihood
+        Of the measurements given the poses, normalised.
+    log_evidence
+        The same with the poses integrated out around these (Laplace's approximation), up to a constant of the graph: what
+        compares fits. A likelihood alone prefers fits that interpolate a few edges, whose poses are that much narrower.
+    """
+
+    poses: Poses
+    graph: PoseGraph
+    priors: Priors
+    likelihood: RobustLikelihood
+    parameters: Parameters
+    status: str
+    rounds: int
+    log_likelihood: float
+    log_evidence: float
+
+    @property
+    def posterior(self) -> Posterior:
+        """U at the estimated parameters."""
+        return Posterior(self.graph, self.priors, self.likelihood)
+
+    @cached_property
+    def energies(self) -> Array:
+        """Quadratic energy (m,) of every edge at the poses."""
+        return Posterior(self.graph).energies(self.poses)
+
+    @cached_property
+    def inlier_probability(self) -> Array:
+        """Probability (m,) that each edge is an inlier, at the poses."""
+        return self.likelihood.inlier_probability(self.energies)
+
+    @property
+    def sigma_rot_deg(self) -> float:
+        """Median σ of a measured rotation, degrees per axis."""
+        return math.degrees(self.graph.median_sigmas[0])
+
+    @property
+    def sigma_trans(self) -> float:
+        """Median σ of a measured translation per axis; NaN if there are none."""
+        return self.graph.median_sigmas[1]
+
+
+def fit(
+    graph: PoseGraph,
+    start: Poses,
+    options: RobustOptions | None = None,
+    *,
+    priors: Priors | None = None,
+    own_probability: Array | None = None,
+    first: Parameters | None = None,
+    on_round: Callable[[int, Parameters], None] | None = None,
+) -> RobustFit:
+    """Estimate poses and parameters together, from ``start``: a local search, which ends in the basin it begins in.
+
+    Parameters
+    ----------
+    own_probability
+        Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    first
+        Parameters to begin with; by default those that explain the residuals at ``start`` best.
+    """
+    options, priors = options or RobustOptions(), priors or Priors()
+    own = np.full(graph.n_edges, np.nan) if own_probability is None else own_probability
+    if options.noise == "auto":
+        require_loops(graph)
+    if first is None:
+        first = first_parameters(graph, start, options, own)
+    parameters, poses = first, start
+    stage = _Stage(graph, priors, own)
+    status, free_tail, choices = "round limit", options.tail is None, 0
+    for number in range(1, options.rounds + 1):
+        poses, residuals = stage.improve(poses, parameters)
+        updated = residuals.settled(parameters, options, own)
+        if on_round is not None:
+            on_round(number, updated)
+        moved = change(parameters, updated)
+        parameters = updated
+        if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
+            status = "collapsed"
+            break
+        if moved < CHANGE or number == _FIRST_CHOICE:
+            chosen = residuals.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
+            if chosen.tail == parameters.tail and moved < CHANGE:
+                status = "converged"
+                break
+            parameters, choices = chosen, choices + int(chosen.tail != parameters.tail)
+    poses = stage.approach(poses, parameters)
+    curvature = stage.curvature(parameters)
+    poses = minimise(curvature, poses).poses
+    posterior = curvature.posterior
+    assert posterior.likelihood is not None
+    log_likelihood = float(posterior.likelihood.log_density(posterior.energies(poses)).sum())
+    evidence = log_likelihood + _log_volume(curvature, poses)
+    return RobustFit(
+        poses, posterior.graph, priors, posterior.likelihood, parameters, status, number, log_likelihood, evidence
+    )
+
+
+def require_loops(graph: PoseGraph) -> None:
+    """Refuse to estimate noise where no measurement is checked by others.
+
+    Raises
+    ------
+    OptionError
+        If rotations, or translations, form no loop.
+    """
+    translations = int(graph.has_translation.sum())
+    spare_rotations = graph.n_edges - (graph.n_nodes - graph.n_components)
+    spare_translations = translations - (graph.n_nodes - len(np.unique(graph.position_component)))
+    for what, spare in (("rotations", spare_rotations), ("translations", spare_translations if translations else 1)):
+        if spare < 1:
+            raise OptionError(
+                f"the noise of {what} cannot be estimated: no edge is checked by others (there are no loops); give it "
+                "(noise given, with sigma_rot_deg and sigma_trans for files that do not say)"
+            )
+
+
+def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own: Array) -> Parameters:
+    """The parameters of a Gaussian core that explain the residuals at ``poses`` best, by a search over scales."""
+    pi = options.inlier_probability or FIRST_INLIER_PROBABILITY
+    spread = options.outlier_sigma or outlier_spread(graph)
+    parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
+    rotation, translation = Posterior(graph).potential_by_edge(poses)
+    # edges that the start was built from fit it exactly and say nothing about noise
+    exact = np.where(rotation + translation <= 1e-20 * np.median(rotation + translation), 3.0, 0.0)
+    residuals = Residuals(graph, rotation, translation, exact, np.where(graph.has_translation, exact, 0.0))
+    if options.noise == "given":
+        return parameters
+    candidates = []
+    for s in _scales(rotation, 3):
+        for t in _scales(translation[graph.has_translation], 3):
+            trial = replace(parameters, rotation_scale=s, translation_scale=t)
+            for _ in range(3):
+                trial = residuals.updated(trial, replace(options, noise="given"), own)
+            candidates.append((residuals.log_likelihood(trial, own), trial))
+    best = max(candidates, key=lambda pair: pair[0])[1]
+    for _ in range(30):
+        best = residuals.updated(best, options, own)
+    return best
+
+
+def _log_volume(curvature: Curvature, poses: Poses) -> float:
+    """Logarithm of the volume of the Gaussian around the poses, gauge held."""
+    try:
+        factor = curvature.factor(poses.wxyz, poses.position)
+    except NotPositiveDefiniteError:
+        return -math.inf
+    return 0.5 * curvature.dimension * math.log(2.0 * math.pi) - 0.5 * factor.log_determinant()
+
+
+def _scales(energy: Array, freedom: int) -> Array:
+    """Factors of σ at which some share of the edges, from a twentieth to all, would be as it should."""
+    if not len(energy):
+        return np.ones(1)
+    largest = float(energy.max())
+    energy = energy[energy > 1e-20 * largest] if largest > 0.0 else np.ones(1)
+    return np.unique(np.sqrt(np.quantile(2.0 * energy, [0.05, 0.15, 0.3, 0.6, 1.0]) / freedom))
+
+
+class _Stage:
+    """Steps of the poses, and what they leave over, for parameters that change; the structure is analysed once."""
+
+    def __init__(self, graph: PoseGraph, priors: Priors, own: Array) -> None:
+        self.stated, self.priors, self.own = graph, priors, own
+        self.first: Curvature | None = None
+        self.laplacian = rotations.Laplacian(graph) if rotations.applies(Posterior(graph, priors)) else None
+
+    def posterior(self, p: Parameters) -> Posterior:
+        return Posterior(p.graph(self.stated), self.priors, p.likelihood(self.stated, self.own))
+
+    def curvature(self, p: Parameters) -> Curvature:
+        """Second derivatives at these parameters."""
+        curvature = Curvature(self.posterior(p))
+        if self.first is None:
+            self.first = curvature
+        else:
+            curvature.__dict__["symbolic"] = self.first.symbolic
+        return curvature
+
+    def approach(self, poses: Poses, p: Parameters) -> Poses:
+        """Come near enough to a minimum for Newton's method, where there is a cheaper way than that."""
+        if self.laplacian is None:
+            return poses
+        return self.laplacian.lower(self.posterior(p), poses, steps=200, least_gain=1e-10)
+
+    def improve(self, poses: Poses, p: Parameters) -> tuple[Poses, Residuals]:
+        """Lower U by a few steps."""
+        if self.laplacian is not None:
+            posterior = self.posterior(p)
+            poses = self.laplacian.lower(posterior, poses, steps=8)
+            used, nothing = self.laplacian.used(posterior, poses), np.zeros(self.stated.n_edges)
+            return poses, Residuals(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
+        curvature = self.curvature(p)
+        poses = minimise(curvature, poses, max_steps=4).poses
+        return poses, _residuals(self.stated, curvature, poses)
+
+
+def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> Residuals:
+    rotation, translation = Posterior(graph).potential_by_edge(poses)
+    try:
+        factor = curvature.factor(poses.wxyz, poses.position, exact=False)
+    except NotPositiveDefiniteError:  # some node is held by no edge that counts
+        nothing = np.zeros(graph.n_edges)
+        return Residuals(graph, rotation, translation, nothing, nothing)
+    sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
+    scaled = curvature.posterior.graph
+    used_rotation = 0.5 * np.einsum("mab,mba->m", scaled.concentration_matrices, sigma[:, :3, :3])
+    used_translation = np.einsum("mab,mba->m", scaled.precision_matrices, sigma[:, 3:, 3:])
+    return Residuals(graph, rotation, translation, used_rotation, used_translation)

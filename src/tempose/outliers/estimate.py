@@ -1,0 +1,238 @@
+"""From a graph with wrong edges to its robust posterior, and the problem of the edges that it keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tempose._typing import Array, Index
+from tempose.errors import OptionError
+from tempose.geometry import align
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Priors
+from tempose.optimum.starts import start_poses
+from tempose.outliers.competing import Alternative, alternatives
+from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
+from tempose.outliers.noise import RobustOptions
+from tempose.outliers.search.basin import find_basins
+
+MOST_STEPS = 5  # ids apart that odometry speaks for
+_MOST_FITS = 6  # basins that are fitted with all parameters
+_MOST_UNTRUSTING = 2  # and of those found without trusting any edge
+_LARGE = 5000  # edges: beyond, only the best basin is
+_MUCH_WIDER = 3.0  # times σ of rotations: another idea of the noise, not another explanation
+_NEARLY_AS_GOOD = 0.05  # share of the accepted edges by which a competing solution may fall short
+
+
+def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> Array:
+    """Prior inlier probabilities (m,) of the edges that have one of their own, NaN for the others.
+
+    The graph's ``inlier_prior`` comes first; then ``trust_odometry``, for edges between consecutive integer ids.
+    """
+    own = np.full(graph.n_edges, np.nan)
+    if trust_odometry is not None:
+        if not all(isinstance(name, int) for name in graph.node_ids):
+            raise OptionError("odometry is known by consecutive integer ids, and this graph has ids that are text")
+        number = np.array(graph.node_ids, dtype=np.int64)
+        consecutive = np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1
+        if not np.any(consecutive):
+            raise OptionError("there is no odometry to trust: no edge joins consecutive ids")
+        own[consecutive] = trust_odometry
+    if graph.inlier_prior is not None:
+        own = np.where(np.isnan(graph.inlier_prior), own, graph.inlier_prior)
+    return own
+
+
+def odometry_hints(graph: PoseGraph, own: Array, trust_odometry: float | None = None) -> Array:
+    """The same for the search of basins: edges that skip one to four ids count p² … p⁵.
+
+    Where a step of the odometry was not measured, they stand in for it. They are hints only: the model does not know them.
+    """
+    if trust_odometry is None:
+        return own
+    number = np.array(graph.node_ids, dtype=np.int64)
+    steps = np.abs(number[graph.edge_i] - number[graph.edge_j])
+    return np.where(np.isnan(own) & (steps <= MOST_STEPS), trust_odometry ** np.minimum(steps, MOST_STEPS), own)
+
+
+@dataclass(frozen=True, eq=False)
+class Competitor:
+    """Another solution that explains the measurements nearly as well.
+
+    Attributes
+    ----------
+    fit
+        The solution.
+    log_odds
+        Of the chosen solution against this one, by the model's evidence; it takes wrong edges for independent of each other,
+        so that large odds are overstated where they are not.
+    moved
+        Rows of the nodes that lie elsewhere, relative to most of the others.
+    kept, kept_by_chosen
+        Edges that each of the two accepts.
+    """
+
+    fit: RobustFit
+    log_odds: float
+    moved: Index
+    kept: int
+    kept_by_chosen: int
+
+    def sentence(self) -> str:
+        """In words."""
+        ids = self.fit.graph.node_ids
+        names = ", ".join(str(ids[v]) for v in self.moved[:8]) + (", …" if len(self.moved) > 8 else "")
+        if self.log_odds < 0.0:
+            odds = "the measurements alone would prefer it"
+        elif self.log_odds < 7.0:
+            odds = f"odds {math.exp(self.log_odds):.3g} to 1 for the one reported"
+        else:
+            odds = f"odds e^{self.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
+        return (
+            f"a competing solution keeps {self.kept} edges where the one reported keeps {self.kept_by_chosen} ({odds}); "
+            f"it has {len(self.moved)} nodes elsewhere: {names}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RobustSolution:
+    """The chosen fit; those that compete with it, the likeliest first; and what else distrusted edges agree on."""
+
+    fit: RobustFit
+    competitors: tuple[Competitor, ...]
+    alternatives: tuple[Alternative, ...] = ()
+
+    def sentences(self, most: int = 3) -> list[str]:
+        """Competing explanations in words."""
+        found = [one.sentence() for one in self.competitors[:most]]
+        return found + [one.sentence() for one in self.alternatives[:most]]
+
+
+def solve_robust(
+    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *, priors: Priors | None = None,
+    start: str = "chordal", hints: Array | None = None,
+) -> RobustSolution:  # fmt: skip
+    """Poses and parameters: from the poses of the file if these are asked for, else from every basin that is found.
+
+    Between basins the prior trust in edges decides, if there is any; then the evidence. Of collapsed fits one is chosen only
+    if there is no other.
+
+    Parameters
+    ----------
+    own
+        Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    hints
+        The same for the search alone (:func:`odometry_hints`).
+    """
+    starts = _starts(graph, options, own, rng, start, hints)
+    fits = [fit(graph, poses, options, priors=priors, own_probability=own) for poses in starts]
+    sound = [found for found in fits if found.status != "collapsed"] or fits
+    chosen = max(_trusting(sound, own), key=lambda found: found.log_evidence)
+    competitors = _competitors(chosen, sound)
+    agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
+    new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
+    return RobustSolution(chosen, competitors, tuple(new))
+
+
+def _starts(
+    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, start: str, hints: Array | None
+) -> list[Poses]:
+    """Poses to begin with: the basins of a search with what is trusted, some without, and the chordal relaxation."""
+    if start == "given":
+        return [start_poses(graph, "given", rng)]
+    if options.inlier_probability == 1.0 and np.all(np.isnan(own)):  # no edge can be wrong
+        return [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
+    basins = find_basins(graph, own_probability=own if hints is None else hints).basins
+    if graph.n_edges > _LARGE:
+        return [basins[0].poses]
+    starts = [basin.poses for basin in basins[:_MOST_FITS]]
+    if not np.all(np.isnan(own)):  # what the measurements alone would prefer
+        starts += [basin.poses for basin in find_basins(graph).basins[:_MOST_UNTRUSTING]]
+    return [*starts, start_poses(graph, "chordal", rng)]
+
+
+def _accepts(found: RobustFit, edges: Index) -> bool:
+    """Whether a fit accepts most of some edges."""
+    return bool(np.mean(found.inlier_probability[edges] > ACCEPTED) > 0.5)
+
+
+def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
+    """The fits that believe what was trusted beforehand, give or take three of the most trusted edges.
+
+    Wrong edges that agree with each other can outweigh any prior probability of a few right ones, since the model takes them for
+    independent; so what is trusted decides between basins, and evidence within.
+    """
+    trusted = np.nan_to_num(own, nan=0.5) > 0.5
+    if not np.any(trusted):
+        return fits
+    odds = np.clip(own[trusted], 0.5, 0.999)
+    log_odds = np.log(odds / (1.0 - odds))
+    kept = [float(found.inlier_probability[trusted] @ log_odds) for found in fits]
+    enough = max(kept) - 3.0 * float(log_odds.max())
+    return [found for found, trust in zip(fits, kept, strict=True) if trust >= enough]
+
+
+def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, ...]:
+    """Fits that keep nearly as many edges as the chosen one, but others; of those that are alike, the likeliest.
+
+    A less probable one that keeps edges by taking all noise for several times larger is none, nor is one that keeps no edge that
+    the chosen one rejects.
+    """
+    accepted = chosen.inlier_probability > ACCEPTED
+    found: list[Competitor] = []
+    seen = [accepted]
+    for other in sorted(fits, key=lambda one: -one.log_evidence):
+        here = other.inlier_probability > ACCEPTED
+        if here.sum() < (1.0 - _NEARLY_AS_GOOD) * accepted.sum():
+            continue
+        less_probable = other.log_evidence < chosen.log_evidence
+        if less_probable and not np.any(here & ~accepted):
+            continue
+        if less_probable and _spread(other)[0] > _MUCH_WIDER * _spread(chosen)[0]:
+            continue
+        if any(np.sum(here != before) <= 0.02 * accepted.sum() for before in seen):
+            continue
+        seen.append(here)
+        moved = _moved(chosen, other)
+        if len(moved):
+            found.append(
+                Competitor(other, chosen.log_evidence - other.log_evidence, moved, int(here.sum()), int(accepted.sum()))
+            )
+    return tuple(found)
+
+
+def _spread(found: RobustFit) -> tuple[float, float]:
+    return spread(found.graph, found.poses, found.inlier_probability > ACCEPTED)
+
+
+def _moved(chosen: RobustFit, other: RobustFit) -> Index:
+    """Nodes that lie elsewhere after robust alignment."""
+    a, b = chosen.poses, other.poses
+    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
+    distance = np.linalg.norm(a.position - moved.position, axis=1)
+    return np.flatnonzero(elsewhere(_spread(chosen), quat.angle_between(a.wxyz, moved.wxyz), distance))
+
+
+def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
+    """The ordinary problem of the kept edges: every edge weighted by ρ′, its inlier probability (times its core's weight).
+
+    A stationary point of the robust U is one of this problem, so what can be proven about the ordinary problem can be
+    proven about its poses, as long as it is the right edges that were kept.
+    """
+    if posterior.likelihood is None:
+        return posterior
+    weight = posterior.likelihood.weight(posterior.energies(poses))
+    graph = posterior.graph
+
+    def weighted(value: Array) -> Array:
+        return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
+
+    return Posterior(
+        replace(graph, concentration=weighted(graph.concentration), precision=weighted(graph.precision)),
+        posterior.priors,
+    )

@@ -1,0 +1,118 @@
+"""What the accepted edges do and do not identify: parts that hang on a single edge, or on none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array, Index, Mask
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import residuals
+
+ACCEPTED = 0.5
+
+
+_CHI3_MEDIAN = 1.538  # median length of a standard normal vector
+
+
+def spread(graph: PoseGraph, poses: Poses, accepted: Mask) -> tuple[float, float]:
+    """σ of accepted edges, radians and length: the graph's, or that of their median residual, if larger (tails are heavy)."""
+    left, (sigma_rot, sigma_trans) = residuals(graph, poses), graph.median_sigmas
+    placed = accepted & graph.has_translation
+    if accepted.any():
+        sigma_rot = max(sigma_rot, float(np.median(left.angle[accepted])) / _CHI3_MEDIAN)
+    if placed.any():
+        shift = float(np.median(np.linalg.norm(left.translation[placed], axis=1))) / _CHI3_MEDIAN
+        sigma_trans = float(np.fmax(sigma_trans, shift))
+    return sigma_rot, sigma_trans
+
+
+def elsewhere(sigmas: tuple[float, float], angle: Array, distance: Array) -> Mask:
+    """Whether poses that differ by this angle (radians) and distance are different places: by ten σ and 5°, or by twenty σ_t.
+
+    ``sigmas`` are those of an edge, of rotation (radians) and of translation (NaN: positions do not count).
+    """
+    far = np.asarray(angle > max(10.0 * sigmas[0], math.radians(5.0)))
+    return far if math.isnan(sigmas[1]) else far | (distance > 20.0 * sigmas[1])
+
+
+@dataclass(frozen=True, eq=False)
+class LoosePart:
+    """Nodes whose place relative to the rest nothing confirms.
+
+    Attributes
+    ----------
+    nodes
+        Rows of the smaller side.
+    edge
+        The one accepted edge that holds it; −1 if there is none.
+    """
+
+    nodes: Index
+    edge: int
+
+
+def loose_parts(graph: PoseGraph, inlier_probability: Array) -> tuple[LoosePart, ...]:
+    """Parts of each component that one accepted edge holds, or none, the largest first; parts of parts are left out.
+
+    Parameters
+    ----------
+    inlier_probability
+        Of each edge (m,); those above one half are accepted.
+    """
+    rows = np.flatnonzero(inlier_probability > ACCEPTED)
+    kept = graph.with_edges(inlier_probability > ACCEPTED)
+    parts = []
+    for c in range(graph.n_components):
+        pieces, sizes = np.unique(kept.component[graph.component == c], return_counts=True)
+        main = pieces[np.argmax(sizes)]
+        parts += [LoosePart(np.flatnonzero(kept.component == p), -1) for p in pieces if p != main]
+        parts += [
+            LoosePart(side, int(rows[k]))
+            for k, side in _hanging(kept, np.flatnonzero(kept.component == main))
+        ]  # fmt: skip
+    return tuple(sorted(parts, key=lambda part: (-len(part.nodes), int(part.nodes[0]))))
+
+
+def _hanging(kept: PoseGraph, members: Index) -> list[tuple[int, Index]]:
+    """Bridges of a connected piece with the nodes beyond each, seen from its largest part that no bridge splits."""
+    inside = np.zeros(kept.n_nodes, dtype=bool)
+    inside[members] = True
+    bridges = kept.bridges[inside[kept.edge_i[kept.bridges]]]
+    if not len(bridges):
+        return []
+    whole = np.ones(kept.n_edges, dtype=bool)
+    whole[bridges] = False
+    block = kept.with_edges(whole).component
+    blocks, sizes = np.unique(block[members], return_counts=True)
+    core = int(blocks[np.argmax(sizes)])
+    found = []
+    for k in bridges[(block[kept.edge_i[bridges]] == core) | (block[kept.edge_j[bridges]] == core)]:
+        without = np.ones(kept.n_edges, dtype=bool)
+        without[k] = False
+        end = kept.edge_j[k] if block[kept.edge_i[k]] == core else kept.edge_i[k]
+        cut = kept.with_edges(without).component
+        found.append((int(k), np.flatnonzero(cut == cut[end])))
+    return found
+
+
+def in_words(graph: PoseGraph, parts: tuple[LoosePart, ...], most: int = 5) -> list[str]:
+    """The parts in words, one line each."""
+    lines = []
+    for part in parts[:most]:
+        names = ", ".join(str(graph.node_ids[v]) for v in part.nodes[:8]) + (", …" if len(part.nodes) > 8 else "")
+        what = f"node {names}" if len(part.nodes) == 1 else f"{len(part.nodes)} nodes ({names})"
+        if part.edge < 0:
+            lines.append(
+                f"not identified: no accepted edge holds {what}; the poses there mean nothing relative to the rest"
+            )
+        else:
+            i, j = graph.node_ids[graph.edge_i[part.edge]], graph.node_ids[graph.edge_j[part.edge]]
+            verb = "hangs" if len(part.nodes) == 1 else "hang"
+            lines.append(f"{what} {verb} on the single accepted edge {i} – {j}: nothing confirms it")
+    if len(parts) > most:
+        lines.append(f"and {len(parts) - most} more parts that a single accepted edge holds, or none")
+    return lines

@@ -1,0 +1,1 @@
+"""Finding the basin among wrong edges."""

@@ -1,0 +1,259 @@
+"""From a solution to the page and the picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose.analysis.accuracy import graph_consistency, pose_errors
+from tempose.geometry import align
+from tempose.model.poses import Poses
+from tempose.outliers.verdicts import DISTRUSTED, KEPT, EdgeVerdicts
+from tempose.report.page import ReportData, Trace, write_page
+from tempose.report.widgets import Fact, Histogram
+from tempose.solution import Solution
+
+_MOST_GHOSTS = 20
+
+
+def report_data(solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> ReportData:
+    """Everything the report shows, as plain arrays and strings."""
+    graph, estimate = solution.graph, solution.estimate
+    nodes = solution.nodes
+    r = solution.residuals
+    return ReportData(
+        title=Path(graph.origin.get("file", "pose graph")).name,
+        subtitle=f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component{'s' * (graph.n_components > 1)}",
+        headline=_headline(solution, truth, length_unit),
+        settings=_settings(solution),
+        notices=[*solution.notices, *_advice(solution)],
+        node_ids=[str(name) for name in graph.node_ids],
+        positions=estimate.position,
+        world_from_node_wxyz=estimate.wxyz,
+        component=graph.component,
+        sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg,
+        sigma_pos=None if nodes is None else nodes.sigma_pos,
+        position_covariance=None if nodes is None else nodes.covariance[:, 3:, 3:],
+        gauge=""
+        if nodes is None
+        else f"1σ per axis (root mean square over three axes), {nodes.gauge}{_of_mode(solution)}",
+        length_unit=length_unit,
+        edges=np.stack([graph.edge_i, graph.edge_j], axis=1),
+        edge_rotation_deg=np.degrees(r.angle),
+        edge_translation=np.linalg.norm(r.translation, axis=1),
+        edge_surprise=solution.surprise,
+        edge_outlier=None if solution.verdicts is None else 1.0 - solution.verdicts.inlier_probability,
+        draw_positions=_ghosts(solution),
+        truth_positions=_aligned_truth(solution, truth),
+        traces=_traces(solution),
+        histograms=_histograms(solution),
+        version=solution.version,
+    )
+
+
+def write_report(path: str | Path, solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> None:
+    """Write the self-contained HTML page."""
+    write_page(path, report_data(solution, truth, length_unit))
+
+
+def plot(solution: Solution, path: str | Path | None = None, truth: Poses | None = None) -> Any:
+    """Picture of the graph with its uncertainty: saved to ``path``, or returned as a matplotlib axes."""
+    from tempose.report import plots
+
+    data = report_data(solution, truth)
+    return plots.save_picture(data, path) if path is not None else plots.plot_graph(data)
+
+
+def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
+    good = solution.status == "solved"
+    facts = [
+        Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
+        *_verdict(solution),
+        *_modes_verdict(solution),
+        *_sampling_verdict(solution),
+        *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
+        Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
+        _fit(solution),
+        Fact(
+            "graph consistency",
+            f"{graph_consistency(solution.graph, solution.estimate):.4f}",
+            "1 = rotations agree with every edge",
+        ),
+    ]
+    nodes, draws = solution.nodes, solution.draws
+    if nodes is not None:
+        rot, pos = np.nanmedian(nodes.sigma_rot_deg), nodes.sigma_pos[np.isfinite(nodes.sigma_pos)]
+        source = f"{nodes.n_draws} draws{_of_mode(solution)}" if nodes.source == "draws" else "Gaussian approximation"
+        facts.append(Fact("median rotation σ", f"{rot:.3g}°", f"per axis, from {source}"))
+        if len(pos):
+            facts.append(Fact("median position σ", f"{np.median(pos):.3g} {unit}", f"per axis, from {source}"))
+    if draws is not None and draws.n_draws:
+        facts.append(
+            Fact(
+                "mean U of the draws",
+                f"{draws.mean_potential:.6g}",
+                f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}",
+            )
+        )
+    if truth is not None:
+        errors = pose_errors(solution.estimate, truth)
+        facts.append(
+            Fact(
+                "error to truth",
+                f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}",
+                "means, after SE(3) alignment",
+            )
+        )
+    return facts
+
+
+def _fit(solution: Solution) -> Fact:
+    chi = solution.reduced_chi_square
+    if not np.isfinite(chi):
+        return Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")
+    fits = 0.5 < chi < 2.0
+    note = "reduced χ², 1 if the stated noise is right"
+    scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
+    return Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")
+
+
+def _verdict(solution: Solution) -> list[Fact]:
+    proof = solution.certificate
+    if proof is None:
+        return []
+    if proof.certified:
+        kept = "" if solution.likelihood is None else f" {KEPT}"
+        gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
+        return [Fact("proof", "global optimum", gap, "good")]
+    if proof.certified is None:
+        return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", proof.explanation, "neutral")]
+    return [Fact("proof", "none", proof.explanation, "warn")]
+
+
+def _sampling_verdict(solution: Solution) -> list[Fact]:
+    found = solution.diagnostics
+    if found is None:
+        return []
+    tone = {"good": "good", "usable": "neutral", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
+    note = found.verdict.removeprefix(f"{found.level}: ")
+    return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
+
+
+def _modes_verdict(solution: Solution) -> list[Fact]:
+    modes = solution.modes
+    if modes is None or len(modes) == 1:
+        return []
+    lines = [
+        modes.sentence(),
+        f"poses and σ on this page are of mode {modes.home + 1}, the estimate's; the draws shown are of all modes",
+    ]
+    return [Fact("modes", str(len(modes)), "; ".join(lines), "neutral" if modes.weighed else "warn")]
+
+
+def _of_mode(solution: Solution) -> str:
+    modes = solution.modes
+    return "" if modes is None or len(modes) == 1 else f"; of mode {modes.home + 1} of {len(modes)}"
+
+
+def _advice(solution: Solution) -> list[str]:
+    modes, found = solution.modes, solution.diagnostics
+    return [*(modes.advice if modes is not None else ()), *(found.advice if found is not None else ())]
+
+
+def _surprise_verdict(solution: Solution) -> list[Fact]:
+    checks = solution.edge_checks
+    if not checks.n_checked:
+        return [Fact("edges that contradict the rest", "cannot tell", checks.sentence())]
+    count = len(checks.suspects)
+    return [
+        Fact(
+            "edges that contradict the rest",
+            str(count) if count else "none",
+            checks.sentence(),
+            "warn" if count else "good",
+        )
+    ]
+
+
+def _distrust_verdict(verdicts: EdgeVerdicts) -> list[Fact]:
+    noise, distrusted = verdicts.sentences()
+    count = len(verdicts.distrusted)
+    p = verdicts.parameters.inlier_probability
+    return [
+        Fact("distrusted edges", str(count) if count else "none", distrusted, "warn" if count else "good"),
+        Fact("estimated noise" if verdicts.estimated else "noise", verdicts.noise_text(), noise),
+        Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
+    ]
+
+
+def _histograms(solution: Solution) -> list[Histogram]:
+    charts = []
+    if solution.verdicts is not None:
+        gamma = solution.verdicts.inlier_probability
+        charts.append(Histogram("Inlier probabilities of the edges", gamma, things="edges"))
+    if solution.edge_checks.n_checked:
+        p = solution.edge_checks.p_value
+        if solution.verdicts is not None:
+            p = p[solution.verdicts.inlier_probability >= DISTRUSTED]
+        charts.append(Histogram("p-values of the edges given the rest (flat if the model is right)", p, things="edges"))
+    if solution.diagnostics is not None and solution.diagnostics.level != "cannot tell":
+        charts.append(Histogram("Effective draws", solution.diagnostics.node_ess, reference=400.0, things="nodes"))
+    return charts
+
+
+def _settings(solution: Solution) -> list[tuple[str, str]]:
+    rows = [(key.replace("_", " "), str(value)) for key, value in solution.graph.origin.items()]
+    rows += [
+        (key.replace("_", " "), "automatic" if value is None else str(value))
+        for key, value in solution.options.as_dict().items()
+    ]
+    rows += [(key.replace("_", " "), f"{value:.4g}") for key, value in solution.tuning.items()]
+    return [
+        *rows,
+        ("gauge", str(solution.gauge)),
+        ("seconds", f"{solution.seconds:.2f}"),
+        ("tempose version", solution.version),
+    ]
+
+
+def _ghosts(solution: Solution) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    draws = solution.draws
+    if draws is None or draws.n_draws == 0:
+        return None
+    chosen = set(np.linspace(0, draws.n_draws - 1, min(_MOST_GHOSTS, draws.n_draws)).astype(int).tolist())
+    kept = [
+        solution.gauge.align(wxyz, position, solution.estimate)[1]
+        for k, (wxyz, position) in enumerate(draws)
+        if k in chosen
+    ]
+    return np.stack(kept)
+
+
+def _aligned_truth(solution: Solution, truth: Poses | None) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """True positions in the frame of the estimate; NaN for nodes without truth."""
+    if truth is None:
+        return None
+    ids = [name for name in solution.estimate.ids if name in truth.index]
+    if not ids:
+        return None
+    a, b = truth.select(ids), solution.estimate.select(ids)
+    moved = a.moved(align((a.wxyz, a.position), (b.wxyz, b.position)))
+    out = np.full((len(solution.estimate), 3), np.nan)
+    out[[solution.estimate.index[name] for name in ids]] = moved.position
+    return out
+
+
+def _traces(solution: Solution) -> list[Trace]:
+    trace = solution.trace
+    traces = [Trace("Energy while optimising", trace[:, 0], np.maximum(trace[:, 1], 1e-300), ylabel="U", log=True)]
+    draws = solution.draws
+    if draws is not None and draws.n_draws:
+        energy = np.concatenate(draws.energies)
+        ends = np.cumsum([len(e) for e in draws.energies])[:-1]
+        marks = [(float(end), f"chain {k + 2}") for k, end in enumerate(ends)]
+        traces.append(
+            Trace("Energy of the draws", np.arange(len(energy), dtype=float), energy, ylabel="U", marks=marks)
+        )
+    return traces

@@ -1,0 +1,114 @@
+"""Several chains of any sampler, written to disk as they go."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from tempose._support import streams
+from tempose.dynamics.descent import Hook, Watch
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.sampling.draws import Draws, DrawWriter, read_draws, write_description
+from tempose.sampling.sampler import Sampler
+
+_CHECKPOINT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """What decides the draws, apart from the posterior and the sampler."""
+
+    beta: float
+    chains: int
+    draws_per_chain: int
+    seed: int
+
+
+def sample(
+    posterior: Posterior,
+    sampler: Sampler,
+    plan: SamplingPlan,
+    directory: Path,
+    *,
+    description: dict[str, object] | None = None,
+    on_draw: Callable[[int], None] | None = None,
+    hook: Hook | None = None,
+    stop: threading.Event | None = None,
+) -> Draws:
+    """Run (or continue) the chains of a plan in ``directory``; return all draws made so far.
+
+    The random numbers of a draw are a function of seed, chain and the draw's number, whatever the threads do. ``stop``
+    ends the run after the current draw; what was drawn is kept and a later call with the same plan goes on where it
+    ended, to the same bits.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    write_description(
+        directory,
+        {
+            "ids": list(posterior.graph.node_ids),
+            "beta": plan.beta,
+            "chains": plan.chains,
+            "draws_per_chain": plan.draws_per_chain,
+            "seed": plan.seed,
+            "sampler": sampler.name,
+            **sampler.settings(),
+            **(description or {}),
+        },
+    )
+    stop = stop or threading.Event()
+
+    def run_chain(number: int) -> None:
+        writer = DrawWriter(directory, number, posterior.graph.n_nodes)
+        arrays = writer.open()
+        try:
+            if arrays is None:
+                chain = sampler.start(streams.generator(plan.seed, "start", number))
+                for k in range(sampler.warmup):
+                    if stop.is_set():
+                        return
+                    chain.advance(streams.of_draw(plan.seed, number, k))
+                writer.checkpoint(chain.arrays())
+            else:
+                chain = sampler.resume(arrays)
+            if on_draw is not None:
+                on_draw(writer.n_draws)
+            saved = time.monotonic()
+            while writer.n_draws < plan.draws_per_chain and not stop.is_set():
+                made = sampler.warmup + writer.n_draws
+                draw = chain.advance(streams.of_draw(plan.seed, number, made))
+                writer.append(draw)
+                if hook is not None:
+                    poses = Poses(posterior.graph.node_ids, draw.wxyz, draw.position)
+                    hook(Watch("sample", number, made, draw.potential, plan.beta, poses))
+                if time.monotonic() - saved > _CHECKPOINT_SECONDS:
+                    writer.checkpoint(chain.arrays())
+                    saved = time.monotonic()
+                if on_draw is not None:
+                    on_draw(1)
+            writer.checkpoint(chain.arrays())
+        finally:
+            writer.close()
+
+    if posterior.runs_parallel or plan.chains == 1:
+        for number in range(plan.chains):
+            run_chain(number)
+    else:
+        posterior.potential(
+            Poses.identity(posterior.graph.node_ids)
+        )  # compile and build tables once, before the threads
+        with ThreadPoolExecutor(min(plan.chains, os.cpu_count() or 1)) as pool:
+            futures = [pool.submit(run_chain, number) for number in range(plan.chains)]
+            try:
+                wait(futures)
+            except KeyboardInterrupt:
+                stop.set()
+                raise
+            for future in futures:
+                future.result()
+    return read_draws(directory)

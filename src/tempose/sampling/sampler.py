@@ -1,0 +1,88 @@
+"""What every sampler is: a recipe for chains, and chains that make one draw after the other.
+
+A sampler holds everything that was tuned and is frozen from then on; a chain holds the state. All randomness of a draw
+comes from the generator it is given, so the driver decides which random numbers belong to which draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tempose._typing import Array
+
+SAMPLERS = {
+    "auto": "the fastest exact one: collapsed if it is valid and accepted, else geodesic-mh",
+    "collapsed": "splitting HMC on the rotations with the positions integrated out; exact",
+    "geodesic-mh": "geodesic splitting with a Metropolis test a trajectory; exact, for any posterior",
+    "baoab-mh": "the scheme baoab with a Metropolis test a step; exact, for any posterior",
+    "aboba-mh": "the scheme aboba with a Metropolis test a step; exact, for any posterior",
+    "boa-mh": "the paper's scheme with exact noise and a Metropolis test a step; exact, slow",
+    "tempering": "replicas at falling beta exchange places; exact, finds and weighs separate modes of small graphs",
+    "jumping": "the sampler collapsed at every mode found from --starts, and jumps between them; exact",
+    "geodesic": "the geodesic splitting schemes without a test (boa, aboba, baoab, …), as in the paper",
+}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw and what it cost.
+
+    Attributes
+    ----------
+    wxyz, position
+        world_from_node (n, 4) and (n, 3).
+    potential
+        U there.
+    acceptance
+        Mean probability of acceptance on the way from the last draw; 1 for schemes that accept everything.
+    gradients
+        Gradients of U evaluated on the way.
+    """
+
+    wxyz: Array
+    position: Array
+    potential: float
+    acceptance: float
+    gradients: int
+
+
+class Chain(Protocol):
+    """A running chain."""
+
+    def advance(self, rng: np.random.Generator) -> Draw:
+        """The next draw: a function of the state and the generator alone."""
+
+    def arrays(self) -> dict[str, Array]:
+        """The state: what :meth:`Sampler.resume` needs to continue to the same bits."""
+
+
+class Sampler(Protocol):
+    """A tuned sampler; several chains may run at the same time."""
+
+    @property
+    def name(self) -> str:
+        """As in :data:`SAMPLERS`."""
+
+    @property
+    def warmup(self) -> int:
+        """Draws to throw away at the start of each chain."""
+
+    def settings(self) -> dict[str, object]:
+        """All numbers that decide the draws, for the record."""
+
+    def start(self, rng: np.random.Generator) -> Chain:
+        """A new chain."""
+
+    def resume(self, arrays: dict[str, Array]) -> Chain:
+        """A chain that goes on from a state."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A sampler and the mean acceptance of its pilot chain (0 if nothing was ever good enough)."""
+
+    sampler: Sampler
+    acceptance: float

@@ -1,0 +1,111 @@
+"""Masses, step size, friction and thinning from the curvature of U at the optimum: no knob needed.
+
+With mass matrix M (one scalar per node for rotation, one for position) the dynamics of a mode is that of an oscillator
+of frequency ω, ``ω²`` an eigenvalue of ``M⁻¹H``. The fastest mode limits the step, the slowest decides how long it takes
+until a draw has forgotten the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.model.poses import Poses
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+
+STEP_TIMES_FREQUENCY = 1.0  # of the fastest mode; BAOAB is stable below 2 and exact for Gaussians
+MOST_THINNING = 1_000
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What :func:`tune` found."""
+
+    inverse_mass: Array  # (n, 2)
+    step: float
+    friction: float
+    thin: int
+    fastest: float  # frequencies of the fastest and the slowest mode
+    slowest: float
+    laplace: Factor | None  # factor of the exact Hessian, if it is positive definite
+
+
+def tune(curvature: Curvature, poses: Poses, *, identity_mass: bool = False) -> Tuning:
+    """Tune the sampler at (or near) a minimum of U."""
+    wxyz, position = poses.wxyz, poses.position
+    diagonal, off = curvature.hold(*curvature.blocks(wxyz, position))
+    laplace: Factor | None = None
+    try:
+        laplace = curvature.symbolic.factor(diagonal, off)
+    except NotPositiveDefiniteError:
+        diagonal, off = curvature.hold(*curvature.blocks(wxyz, position, exact=False))
+    mass = _masses(curvature, diagonal, identity_mass)
+    weight = np.repeat(mass * [0.25, 1.0], 3, axis=1)  # kinetic energy ½ m|u|² with ω = 2u
+    fastest = math.sqrt(_largest(curvature, diagonal, off, weight))
+    slowest = math.sqrt(_smallest(curvature, laplace, poses, weight)) if laplace is not None else fastest / 30.0
+    step = STEP_TIMES_FREQUENCY / fastest
+    friction = 2.0 * slowest
+    thin = int(np.clip(math.ceil(3.0 / (slowest * step)), 1, MOST_THINNING))
+    return Tuning(1.0 / mass, step, friction, thin, fastest, slowest, laplace)
+
+
+def _masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
+    """Scalar masses (n, 2) from the diagonal of the Hessian; held nodes move like the others."""
+    if identity:
+        return np.ones((len(diagonal), 2))
+    trace = np.stack(
+        [np.trace(diagonal[:, :3, :3], axis1=1, axis2=2), np.trace(diagonal[:, 3:, 3:], axis1=1, axis2=2)], axis=1
+    ) / 3.0  # fmt: skip
+    held = np.stack([curvature.held[:, :3].all(axis=1), curvature.held[:, 3:].all(axis=1)], axis=1)
+    typical = np.array([np.median(trace[~held[:, k], k]) if np.any(~held[:, k]) else 1.0 for k in range(2)])
+    trace = np.where(held, typical, trace)
+    return np.maximum(trace, 1e-6 * typical) * [4.0, 1.0]
+
+
+def _apply(curvature: Curvature, diagonal: Array, off: Array, x: Array) -> Array:
+    table = curvature.posterior.edge_table
+    target = np.repeat(np.arange(len(diagonal)), np.diff(table.start))
+    y: Array = np.einsum("nab,nb->na", diagonal, x)
+    np.add.at(y, table.source, np.einsum("eab,eb->ea", off, x[target]))
+    np.add.at(y, target, np.einsum("eba,eb->ea", off, x[table.source]))
+    return y
+
+
+def _largest(curvature: Curvature, diagonal: Array, off: Array, weight: Array) -> float:
+    """Largest eigenvalue of M⁻¹H by power iteration, with a little to spare."""
+    root = np.where(curvature.held, 0.0, 1.0 / np.sqrt(weight))
+    x = np.random.default_rng(0).standard_normal(weight.shape) * (root > 0)
+    value = 1.0
+    for _ in range(40):
+        x /= max(float(np.linalg.norm(x)), 1e-300)
+        x = root * _apply(curvature, diagonal, off, root * x)
+        value = float(np.linalg.norm(x))
+    return 1.05 * max(value, 1e-300)
+
+
+def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array) -> float:
+    """Smallest eigenvalue of M⁻¹H among motions that change the shape, by inverse iteration.
+
+    Moving a whole component costs nothing and is no mode of the posterior: such motions are projected out in the
+    metric M. What is left is orthogonal to them, so the factor with one node held solves for it exactly.
+    """
+    free_motions = curvature.gauge_motions(poses)
+    weighted = weight.reshape(-1, 1) * free_motions
+    gram = free_motions.T @ weighted
+
+    def shape_only(x: Array) -> Array:
+        return np.asarray(x - free_motions @ np.linalg.solve(gram, weighted.T @ x)) if free_motions.shape[1] else x
+
+    x = shape_only(np.random.default_rng(1).standard_normal(weight.size))
+    w = weight.reshape(-1)
+    value = 1.0
+    for _ in range(15):
+        x /= max(math.sqrt(float(x @ (w * x))), 1e-300)
+        rhs = np.where(curvature.held.reshape(-1), 0.0, w * x)
+        x = shape_only(factor.solve(rhs))
+        value = math.sqrt(float(x @ (w * x)))
+    return 1.0 / max(value, 1e-300)

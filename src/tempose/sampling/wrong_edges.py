@@ -1,0 +1,196 @@
+r"""The collapsed sampler where edges may be wrong: which ones are is drawn along with the poses.
+
+With a robust likelihood, positions given rotations are no Gaussian; but they are one given, too, which edges are inliers and
+what the factor w of each is (:mod:`tempose.model.robust`), and both can be drawn exactly given the poses. So a draw is three:
+
+1. the weights of the edges given the poses: 0 with probability :math:`1 - \gamma`, else 1, or, with a heavy-tailed core,
+   :math:`w \sim \Gamma(\tfrac{\nu + d}2, \tfrac\nu2 + e)`;
+2. a trajectory of :mod:`tempose.sampling.collapsed` for the rotations in the ordinary problem of these weights;
+3. the positions given both.
+
+The metric is that of the expected weights at the optimum, so that its Gaussian and the target no longer share the precision
+of the positions. Only at β = 1: a tempered mixture is none. Weights that leave a node without any translation would leave it
+anywhere; they are refused, so the draws are those of the posterior given that the inliers hold the graph together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tempose._typing import Array
+from tempose.errors import OptionError
+from tempose.numerics.potential import EdgeBlocks
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.outliers.estimate import kept_problem
+from tempose.sampling.collapsed import (
+    NOT_NARROW,
+    CollapsedChain,
+    CollapsedTarget,
+    Point,
+    PositionPrecision,
+    follow_by_parts,
+    frame_of,
+    widest_edge,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The ordinary problem that is left when the weights of the edges are known."""
+
+    weights: Array  # (m,)
+    blocks: EdgeBlocks
+    positions: Factor  # of the precision C of the positions
+
+
+class RobustTarget(CollapsedTarget):
+    """W and its gradient, given weights of the edges."""
+
+    def __init__(self, laplace: Laplace) -> None:
+        self.posterior, self.center, self.beta = laplace.curvature.posterior, laplace.poses, laplace.beta
+        assert self.posterior.likelihood is not None
+        self.likelihood = self.posterior.likelihood
+        self.laplace = _metric(laplace)
+        curvature = self.laplace.curvature
+        self.held = curvature.held
+        self.precision = PositionPrecision(self.posterior, self.held)
+        self.expected = self.given(self.likelihood.weight(self.posterior.energies(self.center)))
+        self.careful = widest_edge(self.laplace) > NOT_NARROW
+        self.frame = frame_of(self.laplace, 0.0)  # one node: with heavy tails no rotation of another is out of reach
+        self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+
+    def given(self, weights: Array) -> Given:
+        """The ordinary problem of these weights."""
+        return Given(weights, self.posterior.weighted_blocks(weights), self.precision.factor(weights))
+
+    def at(self, y: Array, given: Given | None = None) -> Point:
+        """Evaluate the target; with the expected weights if none are given."""
+        from tempose.numerics import chart
+        from tempose.numerics.memory import rows
+
+        given = given or self.expected
+        n, held, table = len(self.held), self.held, self.posterior.edge_table
+        x = np.where(held, 0.0, self.laplace.factor.solve_Lt(y).reshape(n, 6))[:, :3].copy()
+        omega = np.empty((n, 3))
+        chart.center(self.frame, x, omega)
+        state, g, work = rows(n), rows(n), self.posterior.workspace()
+        largest = chart.place(omega, self.center.wxyz, state)
+        state[:, 4:7] = self.center.position
+        self.posterior.gradient_into(state, work, g, given.blocks)
+        state[:, 4:7] -= given.positions.solve(np.where(held[:, 3:], 0.0, g[:, 3:6]))
+        potential = self.posterior.gradient_into(state, work, g, given.blocks)
+        # the quadratic part S x, S the Schur complement of the metric's positions
+        coupled = np.empty((n, 3))
+        chart.couple(table.start, table.source, self.diagonal, self.off, x, coupled)
+        shift = -self.expected.positions.solve(np.where(held[:, 3:], 0.0, coupled))
+        chart.push_back(table.start, table.source, self.diagonal, self.off, x, shift, coupled)
+        pulled = np.empty((n, 3))
+        volume = chart.pull_back(omega, g, 1.0, pulled)
+        volume += chart.center_back(self.frame, omega, pulled)
+        remainder = potential - 0.5 * float(np.vdot(x, coupled)) - volume
+        full = np.zeros((n, 6))
+        full[:, :3] = np.where(held[:, :3], 0.0, pulled - coupled)
+        if not (largest < math.pi**2 and math.isfinite(remainder)):
+            remainder = math.inf
+        return Point(y, remainder, self.laplace.factor.solve_L(full.reshape(-1)), state)
+
+    def draw_positions(
+        self, point: Point, rng: np.random.Generator, given: Given | None = None
+    ) -> tuple[Array, Array, float]:
+        """Quaternions (n, 4), positions (n, 3) drawn given them, and U with the weights summed out."""
+        from tempose.numerics.memory import rows
+
+        state = rows(len(point.state))
+        state[:] = point.state
+        noise = (given or self.expected).positions.solve_Lt(rng.standard_normal((len(state), 3)))
+        state[:, 4:7] += np.where(self.held[:, 3:], 0.0, noise)
+        potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
+        return state[:, :4], state[:, 4:7], potential
+
+    def draw_weights(self, wxyz: Array, position: Array, before: Given, rng: np.random.Generator) -> Given:
+        """Weights of the edges given poses; those of before if the new ones do not hold the graph together."""
+        from tempose.numerics.memory import rows
+
+        state, likelihood = rows(len(wxyz)), self.likelihood
+        state[:, :4], state[:, 4:7] = wxyz, position
+        energy = self.posterior.energies_of(state)
+        weights = np.where(rng.random(len(energy)) < likelihood.inlier_probability(energy), 1.0, 0.0)
+        if math.isfinite(likelihood.tail):
+            shape = 0.5 * (likelihood.tail + likelihood.freedom)
+            weights *= rng.standard_gamma(shape) / (0.5 * likelihood.tail + energy)
+        lost = (weights == 0.0) & (before.weights > 0.0)
+        return before if np.any(lost) and not self.holds_together(weights) else self.given(weights)
+
+    def holds_together(self, weights: Array) -> bool:
+        """Whether every node is still tied to one that is held, or has a prior on its position."""
+        precision = self.precision
+        graph, n = precision.graph, precision.graph.n_nodes
+        tied = np.flatnonzero(weights * precision.of_edges > 0.0)
+        links = sparse.csr_array((np.ones(len(tied)), (graph.edge_i[tied], graph.edge_j[tied])), shape=(n, n))
+        _, part = csgraph.connected_components(links, directed=False)
+        return bool(np.all(np.isin(part, part[precision.fixed | (precision.prior > 0.0)])))
+
+    def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
+        """A chain that begins at, or goes on from, a state."""
+        return RobustChain(self, arrays, kicks, thin)
+
+
+class RobustChain(CollapsedChain):
+    """A running chain with weights of the edges."""
+
+    target: RobustTarget
+
+    def __init__(self, target: RobustTarget, arrays: dict[str, Array], kicks: int, thin: int) -> None:
+        self.given = target.given(arrays["weights"]) if "weights" in arrays else target.expected
+        super().__init__(target, arrays["y"], kicks, thin)
+        self.point = self.evaluate(arrays["y"])
+        self.position = arrays["position"] if "position" in arrays else self.point.state[:, 4:7].copy()
+
+    def arrays(self) -> dict[str, Array]:
+        """What the chain continues from."""
+        return {"y": self.point.y, "weights": self.given.weights, "position": self.position}
+
+    def evaluate(self, y: Array) -> Point:
+        """The target with the weights as they are now."""
+        return self.target.at(y, self.given)
+
+    def follow(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
+        """Where the dynamics with the weights as they are now leads in a time, and the velocity there."""
+        return follow_by_parts(self.evaluate, self.point, velocity, turn, kicks)
+
+    def sweep(self, rng: np.random.Generator, kicks: int) -> float:
+        """Weights, a trajectory, positions; return the probability that the trajectory is accepted."""
+        self.given = self.target.draw_weights(self.point.state[:, :4], self.position, self.given, rng)
+        self.point = self.evaluate(self.point.y)
+        probability = self.trajectory(rng, kicks)
+        self.draw_positions(rng)
+        return probability
+
+    def draw_positions(self, rng: np.random.Generator) -> tuple[Array, Array, float]:
+        """Quaternions, positions and U of a draw."""
+        wxyz, position, potential = self.target.draw_positions(self.point, rng, self.given)
+        self.position = position.copy()
+        return wxyz, position, potential
+
+
+def _metric(laplace: Laplace) -> Laplace:
+    """The Gaussian of the ordinary problem with the expected weights of the edges at the optimum."""
+    if laplace.beta != 1.0:
+        raise OptionError(
+            f"the sampler collapsed cannot integrate the positions out: wrong edges at β = {laplace.beta:g}, so that the "
+            "posterior is no mixture; use the sampler geodesic-mh (or auto, which chooses it)"
+        )
+    try:
+        return Laplace(Curvature(kept_problem(laplace.curvature.posterior, laplace.poses)), laplace.poses)
+    except NotPositiveDefiniteError:
+        raise OptionError(
+            "the sampler collapsed cannot integrate the positions out: the kept edges have no strict minimum, so that there "
+            "is no metric; use the sampler geodesic-mh (or auto, which chooses it)"
+        ) from None

@@ -1,0 +1,1 @@
+"""Evidence: experiments and calibration on one machine."""

@@ -1,0 +1,100 @@
+"""The figure of a calibration: rank curves that must stay in a band, and coverage bars that must reach a line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from tempose.studies.calibration.fitting import QUANTITIES
+from tempose.studies.calibration.uniformity import LEVELS
+
+if TYPE_CHECKING:
+    from tempose.studies.calibration.result import Calibration
+
+_GROUPS = {"U": "#b3261e", "node": "#1f5fa8", "pair": "#2e8b57", "distance": "#8a4fbf"}
+_BARS = {"node": "#1f5fa8", "pair": "#2e8b57", "node, Gaussian": "#c9d6e8", "pair, Gaussian": "#cfe6d8"}
+_CONFIDENCE = 0.99  # that all curves of a figure stay inside if all is well
+
+
+def _group(quantity: str) -> str:
+    return "distance" if quantity.endswith("distance") else quantity.split()[0]
+
+
+def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
+    """Write ``calibration.png`` and ``calibration.svg``; nothing without matplotlib or without ranks."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return []
+    settings = [setting for setting in result.settings if len(result.of(setting.name)) >= 2]
+    if not settings:
+        return []
+    across = min(2, len(settings))
+    down = math.ceil(len(settings) / across)
+    figure = Figure(figsize=(6.6 * across, 2.35 * down + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(down, 2 * across, width_ratios=[1.25, 1.0] * across)
+    curves = len(QUANTITIES) * len(settings)
+    for k, setting in enumerate(settings):
+        row, column = divmod(k, across)
+        left, right = (figure.add_subplot(grid[row, 2 * column + side]) for side in (0, 1))
+        _rank_curves(left, result, setting.name, curves)
+        _coverage_bars(right, result, setting.name)
+        left.set_title(f"{setting.name} ({len(result.of(setting.name))} graphs)", fontsize=9, loc="left")
+        if k == 0:
+            left.legend(fontsize=6.5, ncols=2, loc="lower left", framealpha=0.7)
+            right.legend(fontsize=6.5, loc="lower right", framealpha=0.9)
+    figure.suptitle(
+        f"Rank of the truth minus uniform (band: {_CONFIDENCE:.0%} for all curves together), and coverage of regions",
+        fontsize=10,
+    )
+    written = [directory / "calibration.png", directory / "calibration.svg"]
+    for path in written:
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return written
+
+
+def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> None:
+    """Empirical distribution function of each quantity's ranks minus the uniform one."""
+    n = len(result.of(setting))
+    band = float(stats.kstwo.ppf(1.0 - (1.0 - _CONFIDENCE) / curves, n))
+    axes.axhspan(-band, band, color="#eeeeee", zorder=0)
+    axes.axhline(0.0, color="#999999", lw=0.6)
+    labelled: set[str] = set()
+    largest = band
+    for quantity in QUANTITIES:
+        u = np.sort(result.ranks(setting, quantity))
+        x = np.concatenate([[0.0], np.repeat(u, 2), [1.0]])
+        y = np.concatenate([np.repeat(np.arange(n + 1) / n, 2)]) - x
+        largest = max(largest, float(np.abs(y).max()))
+        group = _group(quantity)
+        label = None if group in labelled else group
+        labelled.add(group)
+        axes.plot(x, y, color=_GROUPS[group], lw=1.6 if group == "U" else 0.8, alpha=0.9, label=label)
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(-1.15 * largest, 1.15 * largest)
+    axes.tick_params(labelsize=7)
+    axes.set_xlabel("rank of the truth", fontsize=7)
+
+
+def _coverage_bars(axes: Any, result: Calibration, setting: str) -> None:
+    """Shares of truths inside, drawn at each nominal level, with two standard errors."""
+    width = 0.8 / len(_BARS)
+    for b, (region, colour) in enumerate(_BARS.items()):
+        found = [result.coverage(setting, region, level) for level in LEVELS]
+        at = np.arange(len(LEVELS)) - 0.4 + width * (b + 0.5)
+        axes.bar(
+            at, [100 * c.share for c in found], width, color=colour, label=region,
+            yerr=[200 * c.error for c in found], error_kw={"elinewidth": 0.7},
+        )  # fmt: skip
+    for k, level in enumerate(LEVELS):
+        axes.plot([k - 0.45, k + 0.45], [100 * level] * 2, color="black", lw=1.0)
+    axes.set_xticks(range(len(LEVELS)), [f"{level:.0%}" for level in LEVELS], fontsize=7)
+    axes.set_ylim(0, 108)
+    axes.tick_params(labelsize=7)
+    axes.set_ylabel("truths inside, %", fontsize=7)

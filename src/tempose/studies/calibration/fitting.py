@@ -1,0 +1,232 @@
+"""One experiment: draw a graph with its truth, fit it as a user would, and see where the truth lies among the draws."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import zlib
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from tempose._support import streams
+from tempose._typing import Array, Index
+from tempose.analysis.diagnostics import COORDINATES, FEWEST_DRAWS, ess_bulk
+from tempose.errors import TemposeError
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.laplace import Laplace
+from tempose.options import SolveOptions
+from tempose.sampling.draws import Draws
+from tempose.solver import solve
+from tempose.studies.calibration.settings import Case, Setting, draw_case
+
+KEPT = 99  # draws the truth is ranked among: the levels 50, 80 and 95 % are then whole ranks
+FIRST_DRAWS = 300
+MOST_DRAWS = 20_000
+MOST_PAIRS = 6
+WORLD = -1  # in place of a node: the world frame
+
+QUANTITIES = (
+    "U", *(f"node {c}" for c in COORDINATES), *(f"pair {c}" for c in COORDINATES), "node distance", "pair distance"
+)  # fmt: skip
+"""What is ranked, one number per graph each: U, the six coordinates of a random node (relative to the gauge node, or in
+the world if there are priors) and of a random pair that was not measured, and the Mahalanobis distance of both."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of one graph. All ranks are as shares in [0, 1]: uniform if the draws come from the posterior.
+
+    Attributes
+    ----------
+    setting, graph
+        Name of the setting and number of the graph in it.
+    status
+        ``ranked``; ``correlated`` if there were fewer than :data:`KEPT` nearly independent draws among
+        :data:`MOST_DRAWS`; else what went wrong.
+    sampler
+        That drew.
+    draws, thin, kept
+        Draws made, the share that is nearly independent (1 in ``thin``), and how many of these were ranked.
+    ranks
+        By name of :data:`QUANTITIES`.
+    nodes, pairs
+        Rank of the distance of every node, and of up to :data:`MOST_PAIRS` unmeasured pairs.
+    nodes_laplace, pairs_laplace
+        Probability that the Gaussian approximation gives to a smaller distance; ``None`` where there is none.
+    """
+
+    setting: str
+    graph: int
+    status: str
+    sampler: str = ""
+    draws: int = 0
+    thin: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+    ranks: dict[str, float] = field(default_factory=dict)
+    nodes: list[float] = field(default_factory=list)
+    pairs: list[float] = field(default_factory=list)
+    nodes_laplace: list[float | None] = field(default_factory=list)
+    pairs_laplace: list[float | None] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> Row:
+    """Run the experiment ``graph`` of a setting: a function of its arguments alone."""
+    began = time.perf_counter()
+    rng = streams.generator(seed, "calibrate", (zlib.crc32(setting.name.encode()) << 32) | graph)
+    case = draw_case(setting, rng)
+    options = replace(options, seed=int(rng.integers(1 << 32)))
+    frames = _Frames.choose(case, setting.has_priors, rng)
+    try:
+        row = _rank(case, frames, options, rng)
+    except TemposeError as error:
+        row = Row("", 0, f"failed: {error}")
+    return replace(row, setting=setting.name, graph=graph, seconds=round(time.perf_counter() - began, 4))
+
+
+@dataclass(frozen=True, eq=False)
+class _Frames:
+    """Rows ``(a, b)`` of relative poses to look at: all nodes, then some unmeasured pairs; and one of each to rank."""
+
+    pairs: Index
+    n_nodes: int
+    node: int
+    pair: int
+
+    @classmethod
+    def choose(cls, case: Case, absolute: bool, rng: np.random.Generator) -> _Frames:
+        n, anchor = case.graph.n_nodes, int(case.graph.anchors[0])
+        nodes = [(WORLD, b) for b in range(n)] if absolute else [(anchor, b) for b in range(n) if b != anchor]
+        others = unmeasured_pairs(case.graph)
+        others = rng.permutation(others)[:MOST_PAIRS]
+        pairs = np.concatenate([np.array(nodes), others])
+        return cls(pairs, len(nodes), int(rng.integers(len(nodes))), len(nodes))
+
+
+def unmeasured_pairs(graph: PoseGraph) -> Index:
+    """Pairs (k, 2) of rows that no edge joins; all pairs if there are none."""
+    low, high = np.triu_indices(graph.n_nodes, 1)
+    joined = set(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True))
+    free = np.array([(a, b) not in joined and (b, a) not in joined for a, b in zip(low, high, strict=True)])
+    pairs = np.stack([low, high], axis=1)
+    return pairs[free] if free.any() else pairs
+
+
+def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Generator) -> Row:
+    wanted = FIRST_DRAWS
+    looked_at = frames.pairs[[frames.node, frames.pair]]
+    with tempfile.TemporaryDirectory(prefix="tempose-") as home:
+        while True:
+            solution = solve(case.graph, options, priors=case.priors, directory=home, draws=wanted)
+            draws, estimate = solution.draws, solution.estimate
+            assert draws is not None
+            poses, energy = _stacked(draws)
+            few = _coordinates(poses[..., :4], poses[..., 4:], estimate, looked_at)
+            thin = _thinning(np.concatenate([energy[..., None], few.reshape(*energy.shape, -1)], axis=-1))
+            kept = energy.size // thin
+            if kept >= KEPT or wanted >= MOST_DRAWS:
+                break
+            wanted = min(MOST_DRAWS, max(2 * wanted, math.ceil(1.2 * KEPT * thin)))
+        chosen = _spread_out(energy.shape, thin)
+        poses, energy = poses.reshape(-1, *poses.shape[2:])[chosen], energy.reshape(-1)[chosen]
+        posterior = Posterior(case.graph, case.priors)
+        x = _coordinates(poses[..., :4], poses[..., 4:], estimate, frames.pairs)
+        true = _coordinates(case.truth.wxyz, case.truth.position, estimate, frames.pairs)
+        laplace = _laplace_levels(solution.laplace, case.graph, frames.pairs, true)
+
+    distance = [_distance_rank(true[k], x[:, k], rng) for k in range(len(frames.pairs))]
+    ranks = {"U": _share(posterior.potential(case.truth), energy, rng)}
+    for name, at in (("node", frames.node), ("pair", frames.pair)):
+        for k, coordinate in enumerate(COORDINATES):
+            ranks[f"{name} {coordinate}"] = _share(true[at, k], x[:, at, k], rng)
+        ranks[f"{name} distance"] = distance[at]
+    n = frames.n_nodes
+    return Row(
+        "", 0, "ranked" if kept >= KEPT else "correlated", draws.sampler, draws.n_draws, thin, len(energy),
+        ranks=ranks, nodes=distance[:n], pairs=distance[n:], nodes_laplace=laplace[:n], pairs_laplace=laplace[n:],
+    )  # fmt: skip
+
+
+def _stacked(draws: Draws) -> tuple[Array, Array]:
+    """Draws (chains, draws, n, 7) and U (chains, draws); chains of one run are equally long."""
+    return np.stack([np.asarray(a) for a in draws.arrays]), np.stack(draws.energies)
+
+
+def _coordinates(wxyz: Array, position: Array, reference: Poses, pairs: Index) -> Array:
+    """Relative poses ``a_from_b`` (..., pairs, 6) about those of a reference: rotation vector and translation in a's frame.
+
+    Where a is :data:`WORLD`, b's own pose in the world.
+    """
+    world = np.concatenate([quat.IDENTITY, np.zeros(3)])
+
+    def relative(wxyz: Array, position: Array) -> tuple[Array, Array]:
+        poses = np.concatenate([wxyz, position], axis=-1)
+        poses = np.concatenate([poses, np.broadcast_to(world, (*poses.shape[:-2], 1, 7))], axis=-2)  # row −1
+        a, b = poses[..., pairs[:, 0], :], poses[..., pairs[:, 1], :]
+        return se3.compose(se3.inverse((a[..., :4], a[..., 4:])), (b[..., :4], b[..., 4:]))
+
+    q, t = relative(wxyz, position)
+    q_hat, t_hat = relative(reference.wxyz, reference.position)
+    return np.concatenate([quat.log(quat.multiply(q, quat.conjugate(q_hat))), t - t_hat], axis=-1)
+
+
+def _thinning(series: Array) -> int:
+    """How many draws (chains, draws, quantities) apart they are nearly independent, by the worst effective sample size."""
+    chains, length, _ = series.shape
+    if length < FEWEST_DRAWS or not np.all(np.isfinite(series)):
+        return 1
+    worst = float(np.nanmin(ess_bulk(np.moveaxis(series, -1, 0))))
+    return max(1, int(np.ceil(chains * length / worst - 0.5)))
+
+
+def _spread_out(shape: tuple[int, ...], thin: int) -> Index:
+    """At most :data:`KEPT` of the draws (chains, draws), as rows of the flat array: every ``thin``-th of each chain."""
+    number = np.arange(math.prod(shape)).reshape(shape)[:, ::-1][:, ::thin].reshape(-1)
+    if len(number) <= KEPT:
+        return number
+    return number[np.linspace(0, len(number) - 1, KEPT).round().astype(np.int64)]
+
+
+def _share(truth: float, draws: Array, rng: np.random.Generator) -> float:
+    """Where the truth lies among draws, in (0, 1): uniform if all are exchangeable. Ties are broken at random."""
+    below, tied = int(np.sum(draws < truth)), int(np.sum(draws == truth))
+    return float((below + (tied + 1) * rng.random()) / (len(draws) + 1))
+
+
+def _distance_rank(truth: Array, draws: Array, rng: np.random.Generator) -> float:
+    """Rank of the truth's Mahalanobis distance; mean and covariance treat the truth and the draws alike.
+
+    So the truth is exchangeable with the draws, and the region of the ``p(L + 1)`` least distances holds it with
+    probability exactly p.
+    """
+    pool = np.concatenate([truth[None], draws])
+    pool = pool - pool.mean(axis=0)
+    if not np.all(np.isfinite(pool)):
+        return 1.0
+    inverse = np.linalg.pinv(pool.T @ pool / len(pool), hermitian=True)
+    squared = np.einsum("sa,ab,sb->s", pool, inverse, pool)
+    return _share(squared[0], squared[1:], rng)
+
+
+def _laplace_levels(laplace: Laplace | None, graph: PoseGraph, pairs: Index, true: Array) -> list[float | None]:
+    """Least probability of a Gaussian region that holds the truth: ``P(χ²₆ ≤ eᵀ Σ⁻¹ e)``."""
+    if laplace is None:
+        return [None] * len(pairs)
+    levels: list[float | None] = []
+    for (a, b), error in zip(pairs.tolist(), true, strict=True):
+        ids = graph.node_ids
+        covariance = laplace.joint(ids[b], ids[b])[:6, :6] if a == WORLD else laplace.relative(ids[a], ids[b])[1]
+        levels.append(float(stats.chi2.cdf(error @ np.linalg.solve(covariance, error), 6)))
+    return levels

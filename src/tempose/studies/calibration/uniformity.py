@@ -1,0 +1,110 @@
+"""Are the ranks uniform? Tests, corrected for their number, and what a failure looks like in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from tempose._typing import Array
+
+LEVELS = (0.5, 0.8, 0.95)
+_GRAPHS_PER_BIN, _MOST_BINS = 10, 20
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """One test of one quantity of one setting.
+
+    Attributes
+    ----------
+    setting, quantity
+        What was ranked.
+    kind
+        ``KS`` (Kolmogorov–Smirnov) or ``χ²`` (bins of equal probability) of the ranks of one node or pair per graph, or
+        ``coverage 95%`` (Student's, from graph to graph) of the regions of all.
+    p_value, corrected
+        As such, and after Holm's correction for all tests of the run.
+    finding
+        How the ranks differ from uniform ones, in words.
+    """
+
+    setting: str
+    quantity: str
+    kind: str
+    p_value: float
+    corrected: float
+    finding: str
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(self.__dict__)
+
+
+def rank_tests(setting: str, quantity: str, ranks: ArrayLike) -> list[RankTest]:
+    """All tests of ranks (N,) in [0, 1]; not yet corrected."""
+    u = np.asarray(ranks, float)
+    words = finding(u)
+    found = {"KS": float(stats.kstest(u, "uniform").pvalue), "χ²": _chi_square(u)}
+    return [RankTest(setting, quantity, kind, p, p, words) for kind, p in found.items()]
+
+
+def _chi_square(u: Array) -> float:
+    bins = int(np.clip(len(u) // _GRAPHS_PER_BIN, 2, _MOST_BINS))
+    return float(stats.chisquare(np.histogram(u, bins, (0.0, 1.0))[0]).pvalue)
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Holm's corrected p-values: the chance, at most, that any of all tests is that small if all is well."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p)
+    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    out = np.empty_like(p)
+    out[order] = np.minimum(raised, 1.0)
+    return out
+
+
+def finding(u: Array) -> str:
+    """Which way ranks of the truth differ from uniform ones, by their mean and their spread."""
+    shift = (u.mean() - 0.5) * np.sqrt(12.0 * len(u))  # standard normal if uniform
+    spread = (np.var(u) - 1.0 / 12.0) * np.sqrt(180.0 * len(u))
+    if abs(shift) > abs(spread):
+        return f"the truth is {'above' if shift > 0 else 'below'} the draws too often"
+    return "the draws are too narrow" if spread > 0 else "the draws are too wide"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Share of truths inside a region, over all nodes (or pairs) of all graphs.
+
+    ``error`` is one standard error; the nodes of a graph are not independent, so it is from graph to graph.
+    """
+
+    level: float
+    share: float
+    error: float
+    graphs: int
+
+    def test(self, setting: str, quantity: str) -> RankTest:
+        """Whether the share is the level, by its distance in standard errors; not yet corrected."""
+        p = float(2.0 * stats.t.sf(abs(self.share - self.level) / self.error, max(self.graphs - 1, 1)))
+        words = f"regions of {self.level:.0%} hold {self} % of the truths"
+        return RankTest(setting, quantity, f"coverage {self.level:.0%}", p, p, words)
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:.1f} ± {100 * self.error:.1f}"
+
+
+def coverage(ranks_by_graph: list[list[float]], level: float) -> Coverage:
+    """Coverage of the regions of probability ``level``, from the ranks of distances of each graph."""
+    inside = np.array([np.mean(np.asarray(ranks) < level) for ranks in ranks_by_graph if len(ranks)])
+    if not len(inside):
+        return Coverage(level, np.nan, np.nan, 0)
+    n = len(inside)
+    count = sum(len(ranks) for ranks in ranks_by_graph)
+    floor = np.sqrt(level * (1.0 - level) / count)  # if all truths of a small run are inside, it still is not certain
+    error = max(float(np.std(inside, ddof=1) / np.sqrt(n)) if n > 1 else 0.0, floor)
+    return Coverage(level, float(inside.mean()), float(error), n)

@@ -1,0 +1,152 @@
+"""What the experiments on photographs share: scenes of the EPFL benchmark, their matches, and the cameras made of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose.analysis.accuracy import pose_errors
+from tempose.io.epfl_cameras import read_epfl_cameras
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.sfm.cameras import require_pycolmap
+from tempose.sfm.database import read_database
+from tempose.sfm.features import build_database, read_intrinsics
+from tempose.sfm.motion import Motion, estimate_motion, lengths
+from tempose.sfm.options import SfmOptions
+from tempose.sfm.pairs import Pairs, estimate_pairs
+from tempose.sfm.synchronise import Edges
+from tempose.sfm.views import Views
+from tempose.studies.experiment import DataMissing, data_folder
+
+SCENES = ("Herz-Jesus-P8", "Herz-Jesus-P25", "fountain-P11", "entry-P10", "castle-P19", "castle-P30")
+QUICK = ("Herz-Jesus-P8",)
+CACHE = "TEMPOSE_CACHE"
+"""Environment variable with the folder where features and matches are kept, by default ``~/.cache/tempose``."""
+
+
+def check_needs(*data: str) -> None:
+    """Refuse to plan where a data set, or pycolmap, is missing."""
+    for name in data:
+        data_folder(name)
+    if find_spec("pycolmap") is None:
+        raise DataMissing("needs pycolmap: pip install 'tempose[sfm]'")
+
+
+def images(scene: str) -> Path:
+    """Folder of a scene's photographs at half size."""
+    return data_folder("epfl") / scene / "images_half"
+
+
+def truth(scene: str) -> Poses:
+    """True poses, metres."""
+    return read_epfl_cameras(data_folder("epfl") / scene / "gt_dense_cameras")
+
+
+def database(scene: str) -> Path:
+    """The scene's features and matches, made when first asked for: minutes."""
+    return _kept(scene, "database.db", lambda path: _match(scene, path))
+
+
+def verified_database(scene: str) -> Path:
+    """The same with COLMAP's default geometric verification of all pairs, made when first asked for."""
+    return _kept(scene, "verified.db", lambda path: _verify(scene, path))
+
+
+def _kept(scene: str, name: str, make: Callable[[Path], None]) -> Path:
+    """A file of the cache; a run that is stopped leaves none that is not whole."""
+    home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "tempose") / scene
+    if not (home / name).exists():
+        unfinished = home / f"{os.getpid()}.{name}"
+        make(unfinished)
+        unfinished.rename(home / name)
+    return home / name
+
+
+def _match(scene: str, path: Path) -> None:
+    build_database(images(scene), path, read_intrinsics(images(scene) / "K.txt"))
+
+
+def _verify(scene: str, path: Path) -> None:
+    pycolmap = require_pycolmap("geometric verification")
+    pycolmap.logging.minloglevel = 3
+    shutil.copy(database(scene), path)
+    with pycolmap.Database.open(path) as opened:
+        opened.clear_two_view_geometries()
+    options = pycolmap.TwoViewGeometryOptions()
+    options.compute_relative_pose = True
+    pycolmap.geometric_verification(path, two_view_geometry_options=options)
+
+
+@cache
+def views(scene: str) -> Views:
+    """Keypoints and matches."""
+    return read_database(database(scene))
+
+
+@cache
+def first_pairs(scene: str) -> Pairs:
+    """Relative poses of all pairs, each from its matches alone."""
+    return estimate_pairs(views(scene))
+
+
+@cache
+def motion(scene: str, scales: str) -> Motion:
+    """Our cameras before bundle adjustment."""
+    return estimate_motion(views(scene), SfmOptions(scales=scales), truth(scene), first=first_pairs(scene))
+
+
+def first_graph(scene: str) -> PoseGraph:
+    """Pose graph of the pairs as they come from their matches alone, with estimated lengths of baselines."""
+    options = SfmOptions()
+    scale, sigma = lengths(views(scene), first_pairs(scene), options)
+    return Edges.of_largest_part(views(scene).names, first_pairs(scene), scale, sigma, options.sync).graph()
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPair:
+    """What COLMAP's geometric verification stores of a pair: ``j_from_i``, its unit translation, and how many matches agree."""
+
+    wxyz: NDArray[np.float64]
+    direction: NDArray[np.float64]
+    n_matches: int
+
+
+def stored_pairs(scene: str) -> dict[tuple[str, str], StoredPair]:
+    """COLMAP's two-view geometries by the names of their images, in both orders."""
+    pycolmap = require_pycolmap("two-view geometry")
+    found = {}
+    with pycolmap.Database.open(verified_database(scene)) as opened:
+        name = {image.image_id: image.name for image in opened.read_all_images()}
+        for pair_id, geometry in zip(*opened.read_two_view_geometries(), strict=True):
+            pose, (i, j) = geometry.cam2_from_cam1, pycolmap.pair_id_to_image_pair(pair_id)
+            if pose is None:
+                continue
+            for ends, motion in (((i, j), pose), ((j, i), pose.inverse())):
+                t, xyzw = np.array(motion.translation), np.array(motion.rotation.quat)
+                if (length := float(np.linalg.norm(t))) > 0.0:
+                    pair = StoredPair(np.roll(xyzw, 1), t / length, len(geometry.inlier_matches))
+                    found[name[ends[0]], name[ends[1]]] = pair
+    return found
+
+
+def errors(poses: Poses, scene: str, *, scaled: bool) -> dict[str, float]:
+    """Mean rotation error after aligning rotations by rotations, and mean position error after aligning positions.
+
+    ``scaled`` poses lack a scale: it is aligned, too.
+    """
+    kind = "sim3" if scaled else "se3"
+    turned, placed = (pose_errors(poses, truth(scene), a) for a in (kind, f"positions-{kind}"))
+    return {
+        "n_compared": turned.n_nodes,
+        "mean_rotation_deg": turned.mean_rotation_deg,
+        "mean_translation_m": placed.mean_translation,
+    }
