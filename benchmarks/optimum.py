@@ -24,10 +24,10 @@ import tempose
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.posterior import Posterior
-from tempose.optimum.certificate import certify
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
+from tempose.optimum.proof import certify
 from tempose.optimum.starts import start_poses
 
 FILES = ["smallGrid3D", "sphere2500", "torus3D", "parking-garage"]

@@ -16,7 +16,7 @@ import numpy as np
 import tempose
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.staircase import solve_to_certificate
+from tempose.optimum.proof import solve_to_certificate
 from tempose.optimum.starts import start_poses
 
 

@@ -39,9 +39,9 @@ from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.optimum.certificate import certify
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.optimum.proof import certify
 from tempose.optimum.starts import random_poses
 from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate

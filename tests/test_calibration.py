@@ -22,7 +22,7 @@ from tempose.studies.calibration import SETTINGS, Calibration, Setting, calibrat
 from tempose.studies.calibration.fitting import (
     KEPT,
     QUANTITIES,
-    Row,
+    FitRow,
     _distance_rank,
     _share,
     _spread_out,
@@ -162,8 +162,8 @@ def test_thinned_draws_are_spread_over_all_chains() -> None:
 
 def test_a_graph_that_failed_is_never_passed_over() -> None:
     ranks = dict.fromkeys(QUANTITIES, 0.5)
-    good = [Row("small", k, "ranked", ranks=ranks, nodes=[0.5], pairs=[0.5]) for k in range(30)]
-    result = Calibration((SMALL,), (*good, Row("small", 30, "failed: no minimum")), {}, 0)
+    good = [FitRow("small", k, "ranked", ranks=ranks, nodes=[0.5], pairs=[0.5]) for k in range(30)]
+    result = Calibration((SMALL,), (*good, FitRow("small", 30, "failed: no minimum")), {}, 0)
     assert result.calibrated is False
     assert "1 of 31 graphs have no draws" in result.verdict
 
@@ -216,7 +216,7 @@ def test_all_settings_are_calibrated() -> None:
 # ---------------------------------------------------------------------- the run
 
 
-def without_time(rows: tuple[Row, ...]) -> list[Row]:
+def without_time(rows: tuple[FitRow, ...]) -> list[FitRow]:
     return [replace(row, seconds=0.0) for row in rows]
 
 
@@ -242,7 +242,7 @@ def test_a_killed_run_goes_on_to_the_same_rows_whatever_the_jobs(tmp_path: Path)
 def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks = np.random.default_rng(0).random((30, len(QUANTITIES)))
     rows = tuple(
-        Row("small", k, "ranked", "collapsed", 300, 1, KEPT, 0.1, dict(zip(QUANTITIES, u.tolist(), strict=True)),
+        FitRow("small", k, "ranked", "collapsed", 300, 1, KEPT, 0.1, dict(zip(QUANTITIES, u.tolist(), strict=True)),
             [u[-2]], [u[-1]], [u[-2]], [None])
         for k, u in enumerate(ranks)
     )  # fmt: skip

@@ -15,11 +15,12 @@ from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors
-from tempose.optimum.certificate import Dual, certify, isotropic_below, smallest_eigenpair, with_lower_bound
+from tempose.optimum.certificate import Dual, isotropic_below, smallest_eigenpair, with_lower_bound
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.quadratic import Quadratic
-from tempose.optimum.staircase import climb, minimise_lifted, round_to_poses, solve_to_certificate, tangent
+from tempose.optimum.staircase import climb, minimise_lifted, round_to_poses, tangent
 from tempose.optimum.starts import random_poses, start_poses
 from tempose.simulation import simulate
 

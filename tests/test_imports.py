@@ -45,7 +45,8 @@ LAYERS = [
     ["sfm"],
     ["studies"],
     ["report"],
-    ["cli", "__main__"],
+    ["cli"],
+    ["__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -16,7 +16,7 @@ from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
 from tempose.io import ReadOptions, read_graph, write_graph, write_poses
-from tempose.optimum.certificate import certify
+from tempose.optimum.proof import certify
 from tempose.outliers.estimate import kept_problem, own_probabilities
 from tempose.report.solution_page import report_data
 from tempose.simulation import corrupt, simulate

@@ -29,11 +29,11 @@ from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors
-from tempose.optimum.certificate import Certificate, certify
+from tempose.optimum.certificate import Certificate
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.optimum.staircase import solve_to_certificate
+from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
 from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabilities, solve_robust

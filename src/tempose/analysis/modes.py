@@ -165,7 +165,7 @@ def _percent(mode: Mode) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Minimum:
+class Well:
     """A minimum of U: poses, U there, and the posterior of a graph that measured its relative poses."""
 
     poses: Poses
@@ -173,7 +173,7 @@ class Minimum:
     distance: Posterior
 
     @classmethod
-    def at(cls, posterior: Posterior, poses: Poses) -> Minimum:
+    def at(cls, posterior: Posterior, poses: Poses) -> Well:
         """Of a posterior, at poses."""
         graph = posterior.graph
         q, t = poses.node_from_world
@@ -197,11 +197,11 @@ class Minima:
 
     def __init__(self, curvature: Curvature, beta: float, first: Poses) -> None:
         self.curvature, self.beta = curvature, beta
-        self.found = [Minimum.at(curvature.posterior, first)]
+        self.found = [Well.at(curvature.posterior, first)]
 
     def add(self, poses: Poses) -> int:
         """Take up a minimum, or find the one it is the same as; return its number."""
-        new = Minimum.at(self.curvature.posterior, poses)
+        new = Well.at(self.curvature.posterior, poses)
         apart = self.beta * self.distances(poses.wxyz, poses.position)
         k = int(apart.argmin())
         if apart[k] >= SEPARATE:

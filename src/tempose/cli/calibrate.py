@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
@@ -23,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.options import SolveOptions
     from tempose.solver import Progress
     from tempose.studies.calibration import SETTINGS, calibrate
+    from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
 
     if arguments.list:
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise TemposeError(
             f"interrupted: what is finished is kept in {arguments.output}; the same command goes on from there"
         ) from None
-    written = result.save(arguments.output)
+    written = result.save(arguments.output) + draw_calibration(result, Path(arguments.output))
     console.say(arguments, result.table(), result.verdict)
     if result.correlated:
         console.notice(

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit
 
-from tempose.numerics.relaxation import multiply
+from tempose.geometry.compiled import product
 
 # the functions are compiled by call, not by decorator, so that a type checker sees plain functions
 _compile: Any = njit(cache=True, nogil=True)
@@ -32,7 +32,7 @@ def _rotation_errors(edge_i: Any, edge_j: Any, measured: Any, wxyz: Any, out: An
         i, j = edge_i[e], edge_j[e]
         a = (wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3])
         q = (measured[e, 0], measured[e, 1], measured[e, 2], measured[e, 3])
-        w, x, y, z = multiply(multiply(a, q), (wxyz[i, 0], -wxyz[i, 1], -wxyz[i, 2], -wxyz[i, 3]))
+        w, x, y, z = product(product(a, q), (wxyz[i, 0], -wxyz[i, 1], -wxyz[i, 2], -wxyz[i, 3]))
         length = math.sqrt(x * x + y * y + z * z)
         factor = 2.0 * math.atan2(length, abs(w)) / length if length > 1e-150 else 2.0
         if w < 0.0:

@@ -24,7 +24,7 @@ from tempose.simulation import simulate
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodRow:
     """One method's result; numbers are ``None`` where there are none.
 
     Errors are in degrees and in the unit of the truth, after alignment. ``status`` is the method's own, or ``left out`` if
@@ -64,7 +64,7 @@ _ERRORS = ("mean_rotation_deg", "median_rotation_deg", "mean_translation", "medi
 class Comparison:
     """What :func:`compare` found: the rows, the poses of each method that applied, and the alignment of the errors."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MethodRow, ...]
     poses: dict[str, Poses]
     n_nodes: int
     n_edges: int
@@ -186,7 +186,7 @@ def compare(
     if not names:
         raise OptionError(f"no method to compare: choose from {', '.join(KNOWN)}")
     posterior = Posterior(graph)
-    rows: list[Row] = []
+    rows: list[MethodRow] = []
     found: dict[str, Poses] = {}
     # a first run on a tiny graph, so that loading compiled code is not counted
     warm_up = simulate(6, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.01).graph
@@ -204,22 +204,22 @@ def compare(
 
 def evaluate(
     method: str, graph: PoseGraph, truth: Poses | None = None, *, alignment: str = "se3", **options: Any
-) -> Row:
+) -> MethodRow:
     """Run one method on a graph, with options of its own, and measure the result as :func:`compare` does."""
     return _evaluate(method, graph, truth, alignment, Posterior(graph), **options)[0]
 
 
 def _evaluate(
     method: str, graph: PoseGraph, truth: Poses | None, alignment: str, posterior: Posterior, **options: Any
-) -> tuple[Row, Poses | None]:
+) -> tuple[MethodRow, Poses | None]:
     try:
         estimate = KNOWN[method][0](graph, **options)
     except NotApplicable as why:
-        return Row(method, "left out", message=str(why)), None
+        return MethodRow(method, "left out", message=str(why)), None
     errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
     # the truth of a rotation-only graph may have positions, but nothing here could find them
     metric = bool(graph.has_translation.any())
-    row = Row(
+    row = MethodRow(
         method, estimate.status,
         None if errors is None else errors.mean_rotation_deg,
         None if errors is None else errors.median_rotation_deg,

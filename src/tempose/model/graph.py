@@ -16,7 +16,7 @@ from scipy.sparse import csgraph
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import GraphError
 from tempose.geometry import se3
-from tempose.model.poses import Poses, _first_repeated
+from tempose.model.poses import Poses, first_repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class PoseGraph:
         put("fixed", tuple(self.fixed))
         put("notices", tuple(self.notices))
         if len(self.index) != len(self.node_ids):
-            raise GraphError(f"node {_first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
+            raise GraphError(f"node {first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
         for name in self.node_ids:
             if not isinstance(name, int | str) or isinstance(name, bool):
                 raise GraphError(f"node id {name!r} is a {type(name).__name__}; use an integer or a string")

@@ -50,7 +50,7 @@ class Poses:
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         if len(self.index) != len(self.ids):
-            raise GraphError(f"node {_first_repeated(self.ids)!r} occurs twice in a set of poses: ids must be unique")
+            raise GraphError(f"node {first_repeated(self.ids)!r} occurs twice in a set of poses: ids must be unique")
         off = np.abs(np.linalg.norm(self.wxyz, axis=1) - 1.0)
         if len(off) and off.max() > 1e-6:
             raise GraphError(
@@ -93,7 +93,8 @@ class Poses:
         return Poses(self.ids, *similarity.apply(self.wxyz, self.position))
 
 
-def _first_repeated(ids: Sequence[NodeId]) -> NodeId:
+def first_repeated(ids: Sequence[NodeId]) -> NodeId:
+    """The first name that occurs a second time."""
     seen: set[NodeId] = set()
     for name in ids:
         if name in seen:

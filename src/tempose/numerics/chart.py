@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tempose.numerics.potential import _multiply
+from tempose.geometry.compiled import multiply
 
 _SMALL = 0.01  # θ² below which series are more accurate than the formulas
 
@@ -126,7 +126,7 @@ def place(omega, center, state):  # type: ignore[no-untyped-def]
         largest = max(largest, square)
         half = 0.5 * math.sqrt(square)
         s = 0.5 * (math.sin(half) / half if half > 1e-8 else 1.0)
-        w, x, y, z = _multiply(
+        w, x, y, z = multiply(
             math.cos(half), s * x, s * y, s * z, center[k, 0], center[k, 1], center[k, 2], center[k, 3]
         )
         unit = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)

@@ -21,14 +21,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from tempose.geometry.compiled import multiply, rotate
 from tempose.numerics.potential import (
     FULL_WIDTH,
     ISO_WIDTH,
     ROBUST_WIDTH,
-    _full_edge,
-    _isotropic_edge,
-    _multiply,
-    _rotate,
+    full_edge,
+    isotropic_edge,
     robust_edge,
 )
 
@@ -105,9 +104,9 @@ def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij)
     D, u, y, h = v3[0], v3[1], v3[2], v3[3]
     _unpack(edge, e, isotropic, L, P)
     _matrix(aj[0], aj[1], aj[2], aj[3], R)
-    b0, b1, b2, b3 = _multiply(aj[0], aj[1], aj[2], aj[3], edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
-    s, x0, x1, x2 = _multiply(b0, b1, b2, b3, ai[0], -ai[1], -ai[2], -ai[3])
-    n0, n1, n2 = _rotate(aj[0], -aj[1], -aj[2], -aj[3], x0, x1, x2)
+    b0, b1, b2, b3 = multiply(aj[0], aj[1], aj[2], aj[3], edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
+    s, x0, x1, x2 = multiply(b0, b1, b2, b3, ai[0], -ai[1], -ai[2], -ai[3])
+    n0, n1, n2 = rotate(aj[0], -aj[1], -aj[2], -aj[3], x0, x1, x2)
     for a in range(3):
         h[a] = L[a, 0] * n0 + L[a, 1] * n1 + L[a, 2] * n2
     y[0] = s * h[0] + h[1] * n2 - h[2] * n1
@@ -143,7 +142,7 @@ def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij)
                 Hij[a, b] += Y[a, b]
     # translation
     _conjugate_by(R, P, Pw, T)
-    m0, m1, m2 = _rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
+    m0, m1, m2 = rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
     for a in range(3):
         D[a] = pi[a] - pj[a]
     f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]
@@ -170,9 +169,9 @@ def _make_robust(edge, e, isotropic, aj, pj, ai, pi, exact, gi, gj, Hi, Hj, Hij)
     a, b = (aj[0], aj[1], aj[2], aj[3]), (ai[0], ai[1], ai[2], ai[3])
     d = (pi[0] - pj[0], pi[1] - pj[1], pi[2] - pj[2])
     if isotropic:
-        energy, turn, push, swing = _isotropic_edge(edge, e, 0, 1, a, b, d)
+        energy, turn, push, swing = isotropic_edge(edge, e, 0, 1, a, b, d)
     else:
-        energy, turn, push, swing = _full_edge(edge, e, 0, 1, a, b, d)
+        energy, turn, push, swing = full_edge(edge, e, 0, 1, a, b, d)
     last = edge.shape[1] - ROBUST_WIDTH
     _, slope, bend = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2])
     if not exact:
@@ -194,7 +193,7 @@ def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-unty
         B = prior.bingham[node]
         T = np.empty((4, 3))
         for k in range(3):
-            T[0, k], T[1, k], T[2, k], T[3, k] = _multiply(
+            T[0, k], T[1, k], T[2, k], T[3, k] = multiply(
                 0.0, 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0, a[0], a[1], a[2], a[3]
             )
         value = 0.0
@@ -220,7 +219,7 @@ def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-unty
             _matrix(a[0], a[1], a[2], a[3], R)
             _conjugate_by(R, prior.precision[node], Pw, T)
             mean = prior.mean[node]
-            m0, m1, m2 = _rotate(a[0], a[1], a[2], a[3], mean[0], mean[1], mean[2])
+            m0, m1, m2 = rotate(a[0], a[1], a[2], a[3], mean[0], mean[1], mean[2])
             for r in range(3):
                 D[r] = -p[r]
             f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]

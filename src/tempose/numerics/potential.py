@@ -33,6 +33,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from tempose._typing import Array, Index
+from tempose.geometry.compiled import multiply, rotate
 from tempose.numerics.memory import COLUMN, ROW, add_columns, prefetch, rows_to_columns, subtract_columns
 
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
@@ -74,41 +75,22 @@ class PriorTable(NamedTuple):
 
 
 @njit(cache=True, forceinline=True)
-def _rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
-    """Vector (a, b, c) turned by the quaternion (w, x, y, z)."""
-    u = 2.0 * (y * c - z * b)
-    v = 2.0 * (z * a - x * c)
-    t = 2.0 * (x * b - y * a)
-    return a + w * u + (y * t - z * v), b + w * v + (z * u - x * t), c + w * t + (x * v - y * u)
-
-
-@njit(cache=True, forceinline=True)
-def _multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
-    return (
-        aw * bw - ax * bx - ay * by - az * bz,
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-    )
-
-
-@njit(cache=True, forceinline=True)
 def _symmetric(xx, xy, xz, yy, yz, zz, x, y, z):  # type: ignore[no-untyped-def]
     """Symmetric matrix times a vector."""
     return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
 
 
 @njit(cache=True, forceinline=True)
-def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+def isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     """Energy, −∂U/∂ω_i, ∂U/∂p_j and ∂U/∂ω_j of one edge with numbers ``edge[b, at + c stride]``, d = p_i − p_j."""
     jw, jx, jy, jz = aj
     iw, ix, iy, iz = ai
     q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
     t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
     lam, tau = edge[b, at + 7 * stride], edge[b, at + 8 * stride]
-    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
-    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
-    m0, m1, m2 = _rotate(jw, jx, jy, jz, t0, t1, t2)
+    b0, b1, b2, b3 = multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    m0, m1, m2 = rotate(jw, jx, jy, jz, t0, t1, t2)
     f0, f1, f2 = m0 - d[0], m1 - d[1], m2 - d[2]
     energy = lam * (x * x + y * y + z * z) + 0.5 * tau * (f0 * f0 + f1 * f1 + f2 * f2)
     ls = lam * s
@@ -119,7 +101,7 @@ def _isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, forceinline=True)
-def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+def full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     """The same for full precisions.
 
     Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
@@ -129,25 +111,25 @@ def _full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     iw, ix, iy, iz = ai
     q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
     t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
-    b0, b1, b2, b3 = _multiply(jw, jx, jy, jz, q0, q1, q2, q3)
-    s, x, y, z = _multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
-    n0, n1, n2 = _rotate(jw, -jx, -jy, -jz, x, y, z)
+    b0, b1, b2, b3 = multiply(jw, jx, jy, jz, q0, q1, q2, q3)
+    s, x, y, z = multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
+    n0, n1, n2 = rotate(jw, -jx, -jy, -jz, x, y, z)
     h0, h1, h2 = _symmetric(
         edge[b, at + 7 * stride], edge[b, at + 8 * stride], edge[b, at + 9 * stride],
         edge[b, at + 10 * stride], edge[b, at + 11 * stride], edge[b, at + 12 * stride], n0, n1, n2,
     )  # fmt: skip
     energy = n0 * h0 + n1 * h1 + n2 * h2
-    w0, w1, w2 = _rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
+    w0, w1, w2 = rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
     turn = (s * w0 - (y * w2 - z * w1), s * w1 - (z * w0 - x * w2), s * w2 - (x * w1 - y * w0))
     # the residual in j's frame is t − R(a_j)ᵀ(p_i − p_j): only the second part turns with j
-    k0, k1, k2 = _rotate(jw, -jx, -jy, -jz, d[0], d[1], d[2])
+    k0, k1, k2 = rotate(jw, -jx, -jy, -jz, d[0], d[1], d[2])
     k0, k1, k2 = t0 - k0, t1 - k1, t2 - k2
     p0, p1, p2 = _symmetric(
         edge[b, at + 13 * stride], edge[b, at + 14 * stride], edge[b, at + 15 * stride],
         edge[b, at + 16 * stride], edge[b, at + 17 * stride], edge[b, at + 18 * stride], k0, k1, k2,
     )  # fmt: skip
     energy += 0.5 * (k0 * p0 + k1 * p1 + k2 * p2)
-    f0, f1, f2 = _rotate(jw, jx, jy, jz, p0, p1, p2)  # P ρ in the world frame
+    f0, f1, f2 = rotate(jw, jx, jy, jz, p0, p1, p2)  # P ρ in the world frame
     swing = (
         turn[0] + (d[1] * f2 - d[2] * f1), turn[1] + (d[2] * f0 - d[0] * f2), turn[2] + (d[0] * f1 - d[1] * f0),
     )  # fmt: skip
@@ -225,7 +207,7 @@ def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
     """Replace the poses of block b in ``column`` by gradients and energies."""
     for k in range(BLOCK):
         aj, ai, d = _ends(column, k)
-        energy, turn, push, swing = _isotropic_edge(edge, b, k, BLOCK, aj, ai, d)
+        energy, turn, push, swing = isotropic_edge(edge, b, k, BLOCK, aj, ai, d)
         _write(column, k, energy, turn, push, swing)
 
 
@@ -233,7 +215,7 @@ def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
 def _compute_full(edge, b, column):  # type: ignore[no-untyped-def]
     for k in range(BLOCK):
         aj, ai, d = _ends(column, k)
-        energy, turn, push, swing = _full_edge(edge, b, k, BLOCK, aj, ai, d)
+        energy, turn, push, swing = full_edge(edge, b, k, BLOCK, aj, ai, d)
         _write(column, k, energy, turn, push, swing)
 
 
@@ -268,7 +250,7 @@ def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
         e2 = b[2, 0] * w + b[2, 1] * x + b[2, 2] * y + b[2, 3] * z
         e3 = b[3, 0] * w + b[3, 1] * x + b[3, 2] * y + b[3, 3] * z
         energy -= w * e0 + x * e1 + y * e2 + z * e3
-        _, h1, h2, h3 = _multiply(e0, e1, e2, e3, w, -x, -y, -z)
+        _, h1, h2, h3 = multiply(e0, e1, e2, e3, w, -x, -y, -z)
         g[node, 0] -= h1
         g[node, 1] -= h2
         g[node, 2] -= h3
@@ -278,14 +260,14 @@ def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
         if prior.on_position:
             d0, d1, d2 = p0 - mean[0], p1 - mean[1], p2 - mean[2]
         else:  # t = −Rᵀ p
-            t0, t1, t2 = _rotate(w, -x, -y, -z, -p0, -p1, -p2)
+            t0, t1, t2 = rotate(w, -x, -y, -z, -p0, -p1, -p2)
             d0, d1, d2 = t0 - mean[0], t1 - mean[1], t2 - mean[2]
         f0 = P[0, 0] * d0 + P[0, 1] * d1 + P[0, 2] * d2
         f1 = P[1, 0] * d0 + P[1, 1] * d1 + P[1, 2] * d2
         f2 = P[2, 0] * d0 + P[2, 1] * d1 + P[2, 2] * d2
         energy += 0.5 * (d0 * f0 + d1 * f1 + d2 * f2)
         if not prior.on_position:
-            f0, f1, f2 = _rotate(w, x, y, z, -f0, -f1, -f2)
+            f0, f1, f2 = rotate(w, x, y, z, -f0, -f1, -f2)
             # turning the node by ω at fixed p turns t by the opposite: ∂U/∂ω = f × p with f = ∂U/∂p
             g[node, 0] += f1 * p2 - f2 * p1
             g[node, 1] += f2 * p0 - f0 * p2
@@ -364,9 +346,9 @@ def edge_energies(table, state, out):  # type: ignore[no-untyped-def]
             ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
             d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
             if isotropic:
-                out[e] = _isotropic_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+                out[e] = isotropic_edge(table.edge, e, 0, 1, aj, ai, d)[0]
             else:
-                out[e] = _full_edge(table.edge, e, 0, 1, aj, ai, d)[0]
+                out[e] = full_edge(table.edge, e, 0, 1, aj, ai, d)[0]
 
 
 @njit(cache=True, nogil=True)
@@ -383,7 +365,7 @@ def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore
         aj = (state[j, 0], state[j, 1], state[j, 2], state[j, 3])
         ai = (state[i, 0], state[i, 1], state[i, 2], state[i, 3])
         d = (state[i, 4] - state[j, 4], state[i, 5] - state[j, 5], state[i, 6] - state[j, 6])
-        one, turn, push, swing = _full_edge(table.edge, e, 0, 1, aj, ai, d)
+        one, turn, push, swing = full_edge(table.edge, e, 0, 1, aj, ai, d)
         share = weight
         if table.edge.shape[1] > FULL_WIDTH:
             last = table.edge[e, FULL_WIDTH:]

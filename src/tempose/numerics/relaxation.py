@@ -11,36 +11,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from tempose.geometry.compiled import product, turned
+
 # the functions are compiled by call, not by decorator, so that a type checker sees plain functions
 _compile: Any = njit(cache=True, nogil=True)
-_inline: Any = njit(cache=True, inline="always")
-
-
-def _multiply(a: Any, b: Any) -> Any:
-    return (
-        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
-        a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
-        a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
-        a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
-    )
-
-
-multiply: Any = _inline(_multiply)
-
-
-def _turn(q: Any, x: Any) -> Any:
-    """Vector x turned by the quaternion q."""
-    u = 2.0 * (q[2] * x[2] - q[3] * x[1])
-    v = 2.0 * (q[3] * x[0] - q[1] * x[2])
-    t = 2.0 * (q[1] * x[1] - q[2] * x[0])
-    return (
-        x[0] + q[0] * u + (q[2] * t - q[3] * v),
-        x[1] + q[0] * v + (q[3] * u - q[1] * t),
-        x[2] + q[0] * t + (q[1] * v - q[2] * u),
-    )
-
-
-turn: Any = _inline(_turn)
 
 
 def _chain(order: Any, parent: Any, edge: Any, edge_i: Any, measured: Any, t: Any, wxyz: Any, position: Any) -> None:
@@ -55,12 +29,12 @@ def _chain(order: Any, parent: Any, edge: Any, edge_i: Any, measured: Any, t: An
         d = (t[e, 0], t[e, 1], t[e, 2])
         a = (wxyz[above, 0], wxyz[above, 1], wxyz[above, 2], wxyz[above, 3])
         if edge_i[e] == child:  # measured as parent_from_child
-            w = multiply(a, q)
-            x = turn(a, d)
+            w = product(a, q)
+            x = turned(a, d)
             sign = 1.0
         else:  # child_from_parent
-            w = multiply(a, (q[0], -q[1], -q[2], -q[3]))
-            x = turn(w, d)
+            w = product(a, (q[0], -q[1], -q[2], -q[3]))
+            x = turned(w, d)
             sign = -1.0
         norm = 1.0 / np.sqrt(w[0] * w[0] + w[1] * w[1] + w[2] * w[2] + w[3] * w[3])
         for c in range(4):

@@ -21,10 +21,11 @@ import types
 import numpy as np
 from numba import njit, prange
 
+from tempose.geometry.compiled import multiply, rotate
 from tempose.numerics import potential
 from tempose.numerics.elementary import cos_sinc
 from tempose.numerics.operations import DRIFT, VELOCITY
-from tempose.numerics.potential import FULL_WIDTH, EdgeTable, _multiply, _rotate, minibatch_gradient
+from tempose.numerics.potential import FULL_WIDTH, EdgeTable, minibatch_gradient
 from tempose.numerics.random import NODES_PER_BLOCK, block_of_normals, uniform
 
 NO_TABLE = EdgeTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty((0, FULL_WIDTH)))  # without minibatches
@@ -40,7 +41,7 @@ def _drift(a, p, u, v, step, paper_t):  # type: ignore[no-untyped-def]
     w, x, y, z = a
     p0, p1, p2 = p
     if paper_t:
-        p0, p1, p2 = _rotate(w, -x, -y, -z, -p0, -p1, -p2)
+        p0, p1, p2 = rotate(w, -x, -y, -z, -p0, -p1, -p2)
     p0, p1, p2 = p0 + step * v[0], p1 + step * v[1], p2 + step * v[2]
     square = (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) * (step * step)
     if square < 0.6:  # a bit less than (π/4)²
@@ -49,11 +50,11 @@ def _drift(a, p, u, v, step, paper_t):  # type: ignore[no-untyped-def]
         angle = math.sqrt(square)
         c, s = math.cos(angle), math.sin(angle) / angle
     s *= step
-    w, x, y, z = _multiply(c, s * u[0], s * u[1], s * u[2], w, x, y, z)
+    w, x, y, z = multiply(c, s * u[0], s * u[1], s * u[2], w, x, y, z)
     unit = 1.5 - 0.5 * (w * w + x * x + y * y + z * z)  # Newton's step to the sphere: all that rounding errors need
     w, x, y, z = w * unit, x * unit, y * unit, z * unit
     if paper_t:
-        p0, p1, p2 = _rotate(w, x, y, z, -p0, -p1, -p2)
+        p0, p1, p2 = rotate(w, x, y, z, -p0, -p1, -p2)
     return (w, x, y, z), (p0, p1, p2)
 
 
@@ -65,7 +66,7 @@ def _at_fixed_t(a, p, turn, push):  # type: ignore[no-untyped-def]
         turn[1] + (p[2] * push[0] - p[0] * push[2]),
         turn[2] + (p[0] * push[1] - p[1] * push[0]),
     )
-    return turn, _rotate(a[0], -a[1], -a[2], -a[3], -push[0], -push[1], -push[2])
+    return turn, rotate(a[0], -a[1], -a[2], -a[3], -push[0], -push[1], -push[2])
 
 
 @njit(cache=True, forceinline=True)

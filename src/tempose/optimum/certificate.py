@@ -45,10 +45,8 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from tempose._typing import Array
-from tempose.errors import OptionError
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.quadratic import Quadratic
 
@@ -96,24 +94,6 @@ class Certificate:
     potential: float
     explanation: str
     direction: Array | None = field(default=None, repr=False)
-
-
-def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE) -> Certificate:
-    """Certify poses as the global optimum of U, or say how far from it they can be.
-
-    Parameters
-    ----------
-    poses
-        In the graph's node order; need not be stationary, though only optimal ones can be certified.
-    tolerance
-        Largest relative suboptimality that counts as certified.
-    """
-    if not tolerance > 0.0:
-        raise OptionError(f"the certificate's tolerance must be positive, not {tolerance}")
-    graph, exact = isotropic_below(posterior.graph)
-    if exact and posterior.priors.is_flat:
-        return _certify(graph, poses, tolerance)
-    return _bound(posterior, graph, poses, tolerance)
 
 
 def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:
@@ -258,7 +238,8 @@ def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tupl
     return full, float(1.0 / values[-1] - shift)
 
 
-def _certify(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+    """The certificate of poses of an isotropic graph with flat priors."""
     problem = Quadratic(graph)
     dual = Dual.at(problem, problem.point(poses))
     energy = problem.gradient(problem.point(poses))[0]
@@ -348,25 +329,3 @@ def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certifica
     verdict = Verdict(bound, lowest, direction if failed else None)
     where = f" (in {failed} of {graph.n_components} components)"
     return _conclude(energy, verdict, rounding, tolerance, where)
-
-
-# ---------------------------------------------------------------------- everything else
-
-
-def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
-    from tempose.optimum.staircase import solve_to_certificate
-
-    energy = posterior.potential(poses)
-    solved = solve_to_certificate(Posterior(below), poses, tolerance=tolerance)
-    bound = min(solved.certificate.lower_bound, energy)
-    gap = energy - bound
-    relative = gap / energy if energy > 0.0 else 0.0
-    why = "priors" if below is posterior.graph else "anisotropic precisions"
-    if below is not posterior.graph and not posterior.priors.is_flat:
-        why = "anisotropic precisions and priors"
-    text = (
-        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no "
-        f"poses have U below {bound:.6g}, a bound on the isotropic problem without priors that lies below this one, "
-        f"hence U is at most {gap:.4g} ({relative:.2g} of U) above the global optimum."
-    )
-    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, text)

@@ -1,4 +1,4 @@
-r"""From a start to the certified optimum: Newton, certificate, and the Riemannian staircase where that fails.
+r"""The Riemannian staircase: out of a local optimum, by way of more dimensions.
 
 A local optimum of U is in general not one of the lifted problem (:mod:`tempose.optimum.quadratic`), where every
 rotation ``R_i`` is replaced by an r×3 matrix ``Y_i`` with orthonormal columns, r > 3: the negative eigenvector of the
@@ -12,27 +12,19 @@ A lifted point that passes the test proves a lower bound on U*, whether or not t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from tempose._typing import Array
-from tempose.errors import OptionError
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.certificate import (
     TOLERANCE,
-    Certificate,
     Dual,
-    certify,
     examine,
-    isotropic_below,
-    with_lower_bound,
 )
-from tempose.optimum.hessian import Curvature
-from tempose.optimum.newton import Minimum, minimise
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.starts import with_positions
 
@@ -67,71 +59,6 @@ class Staircase:
     lower_bound: float
     passed: bool
     steps: tuple[LiftedStep, ...]
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Result of :func:`solve_to_certificate`.
-
-    Attributes
-    ----------
-    poses, potential
-        The best poses found and their U.
-    certificate
-        What is proven about them.
-    minimum
-        The Newton run that ended there.
-    staircase
-        The ranks climbed; empty if the first certificate settled it.
-    """
-
-    poses: Poses
-    potential: float
-    certificate: Certificate
-    minimum: Minimum
-    staircase: tuple[LiftedStep, ...] = field(default=())
-
-
-def solve_to_certificate(
-    posterior: Posterior,
-    start: Poses,
-    *,
-    tolerance: float = TOLERANCE,
-    max_rank: int = 8,
-    curvature: Curvature | None = None,
-) -> Solved:
-    """Newton from ``start``, certificate; if that fails, the staircase, Newton again, certificate again.
-
-    Parameters
-    ----------
-    tolerance
-        Largest relative suboptimality that counts as certified.
-    max_rank
-        Highest rank of the lifting; 3 switches the staircase off.
-    curvature
-        Of this posterior, if there is one already: saves its analysis.
-    """
-    if max_rank < 3:
-        raise OptionError(f"the rank of the lifting starts at 3, not {max_rank}")
-    curvature = Curvature(posterior) if curvature is None else curvature
-    best = minimise(curvature, start)
-    certificate = certify(posterior, best.poses, tolerance=tolerance)
-    if certificate.direction is None or max_rank == 3:
-        return Solved(best.poses, best.potential, certificate, best)
-    # a certificate with a direction is that of an isotropic posterior with flat priors
-    climbed = climb(
-        Quadratic(isotropic_below(posterior.graph)[0]),
-        best.poses,
-        certificate.direction,
-        tolerance=tolerance,
-        max_rank=max_rank,
-    )
-    after = minimise(curvature, climbed.poses)
-    if after.potential < best.potential:
-        best = after
-        certificate = certify(posterior, best.poses, tolerance=tolerance)
-    certificate = with_lower_bound(certificate, climbed.lower_bound, tolerance, is_relaxation_optimum=climbed.passed)
-    return Solved(best.poses, best.potential, certificate, best, climbed.steps)
 
 
 def climb(

@@ -24,7 +24,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.outliers import rotations
-from tempose.outliers.noise import CHANGE, Parameters, Residuals, RobustOptions, change
+from tempose.outliers.noise import CHANGE, EdgeEnergies, Parameters, RobustOptions, change
 
 FIRST_INLIER_PROBABILITY = 0.7
 _FIRST_CHOICE = 2  # round after which the tail is chosen for the first time
@@ -173,7 +173,7 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     rotation, translation = Posterior(graph).potential_by_edge(poses)
     # edges that the start was built from fit it exactly and say nothing about noise
     exact = np.where(rotation + translation <= 1e-20 * np.median(rotation + translation), 3.0, 0.0)
-    residuals = Residuals(graph, rotation, translation, exact, np.where(graph.has_translation, exact, 0.0))
+    residuals = EdgeEnergies(graph, rotation, translation, exact, np.where(graph.has_translation, exact, 0.0))
     if options.noise == "given":
         return parameters
     candidates = []
@@ -233,27 +233,27 @@ class _Stage:
             return poses
         return self.laplacian.lower(self.posterior(p), poses, steps=200, least_gain=1e-10)
 
-    def improve(self, poses: Poses, p: Parameters) -> tuple[Poses, Residuals]:
+    def improve(self, poses: Poses, p: Parameters) -> tuple[Poses, EdgeEnergies]:
         """Lower U by a few steps."""
         if self.laplacian is not None:
             posterior = self.posterior(p)
             poses = self.laplacian.lower(posterior, poses, steps=8)
             used, nothing = self.laplacian.used(posterior, poses), np.zeros(self.stated.n_edges)
-            return poses, Residuals(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
+            return poses, EdgeEnergies(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
         curvature = self.curvature(p)
         poses = minimise(curvature, poses, max_steps=4).poses
         return poses, _residuals(self.stated, curvature, poses)
 
 
-def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> Residuals:
+def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> EdgeEnergies:
     rotation, translation = Posterior(graph).potential_by_edge(poses)
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
     except NotPositiveDefiniteError:  # some node is held by no edge that counts
         nothing = np.zeros(graph.n_edges)
-        return Residuals(graph, rotation, translation, nothing, nothing)
+        return EdgeEnergies(graph, rotation, translation, nothing, nothing)
     sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
     scaled = curvature.posterior.graph
     used_rotation = 0.5 * np.einsum("mab,mba->m", scaled.concentration_matrices, sigma[:, :3, :3])
     used_translation = np.einsum("mab,mba->m", scaled.precision_matrices, sigma[:, 3:, 3:])
-    return Residuals(graph, rotation, translation, used_rotation, used_translation)
+    return EdgeEnergies(graph, rotation, translation, used_rotation, used_translation)

@@ -96,7 +96,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals:
+class EdgeEnergies:
     """Energies of rotation and translation (m,) at the stated noise, and what the poses have used of each."""
 
     stated: PoseGraph

@@ -10,7 +10,7 @@ import numpy as np
 from tempose._support.files import write_atomically
 from tempose._typing import Array, PathLike
 from tempose.geometry import quaternion as quat
-from tempose.report.widgets import Fact, Frame, Histogram, histogram_bins, pack, text
+from tempose.report.widgets import Fact, Histogram, PageFrame, histogram_bins, pack, text
 from tempose.sfm.points import GOOD, rms_sigma
 from tempose.sfm.scene import LEFT_OUT, Scene
 
@@ -52,7 +52,7 @@ def write_cloud_page(
         "unit": text(scene.unit),
         "cameras": _camera_rows(scene),
     }
-    frame = Frame(
+    frame = PageFrame(
         title, subtitle, version, [*facts, *_facts(scene)], notices, settings, _SCRIPTS, cloud_payload(scene, title)
     )
     write_atomically(path, frame.around("cloud.html", parts).encode("utf-8"))

@@ -19,8 +19,8 @@ from tempose._typing import Array, Index
 from tempose.errors import GraphError, OptionError
 from tempose.report.widgets import (
     Fact,
-    Frame,
     Histogram,
+    PageFrame,
     colour_limits,
     histogram_bins,
     pack,
@@ -215,7 +215,7 @@ def render_page(data: ReportData) -> str:
     data
         What to show.
     """
-    frame = Frame(
+    frame = PageFrame(
         data.title,
         data.subtitle,
         data.version,

@@ -75,7 +75,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PageFrame:
     """What stands around the content of every page.
 
     Parameters

@@ -14,9 +14,16 @@ from tempose._typing import Array, Index
 from tempose.numerics import potential
 from tempose.numerics.chart import Frame, center, center_back, couple, place, pull_back, push_back
 from tempose.numerics.potential import EdgeBlocks, PriorTable
-from tempose.numerics.sparse._dense import PADDING, SCRATCH
-from tempose.numerics.sparse._panels import LANES, backward, backward_lanes, forward, forward_lanes
-from tempose.numerics.sparse.repeated import Panels
+from tempose.numerics.sparse.repeated import (
+    LANES,
+    PADDING,
+    SCRATCH,
+    Panels,
+    backward,
+    backward_lanes,
+    forward,
+    forward_lanes,
+)
 
 
 class Model(NamedTuple):

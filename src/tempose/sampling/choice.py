@@ -12,7 +12,7 @@ from tempose.errors import OptionError
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.laplace import Laplace
-from tempose.sampling import adjusted, collapsed, geodesic, jumping, tempering
+from tempose.sampling import adjusted, collapsed, geodesic, jumping, targets, tempering
 from tempose.sampling.geodesic import MetropolisSampler
 from tempose.sampling.sampler import Sampler
 from tempose.sampling.tuning import Tuning
@@ -105,9 +105,9 @@ class Problem:
             )
         thin, warmup = self._trajectories(collapsed.WARMUP)
         if settings is not None:
-            target = collapsed.target_of(self.laplace)
+            target = targets.target_of(self.laplace)
             return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup), 1.0
-        tuned = collapsed.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
+        tuned = targets.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
         return tuned.sampler, tuned.acceptance
 
     def tempering(self, settings: dict[str, Any] | None = None) -> Sampler:

@@ -146,15 +146,6 @@ class CollapsedTarget:
         return CollapsedChain(self, arrays["y"], kicks, thin)
 
 
-def target_of(laplace: Laplace) -> CollapsedTarget:
-    """The target around an optimum, where edges are right or may be wrong."""
-    if laplace.curvature.posterior.likelihood is None:
-        return CollapsedTarget(laplace)
-    from tempose.sampling.wrong_edges import RobustTarget
-
-    return RobustTarget(laplace)
-
-
 class CollapsedChain:
     """A running chain; see :class:`tempose.sampling.sampler.Chain`."""
 
@@ -257,23 +248,19 @@ class CollapsedSampler:
 
     def start(self, rng: np.random.Generator) -> Chain:
         """A chain that starts at a draw of the Gaussian approximation, shrunk if it would leave the chart."""
-        return self.target.chain({"y": _inside(self.target, rng)}, self.kicks, self.thin)
+        return self.target.chain({"y": inside(self.target, rng)}, self.kicks, self.thin)
 
     def resume(self, arrays: dict[str, Array]) -> Chain:
         """A chain that goes on from :meth:`CollapsedChain.arrays`."""
         return self.target.chain(arrays, self.kicks, self.thin)
 
 
-def _inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
+def inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
+    """Whitened coordinates drawn from the Gaussian approximation, shrunk if they would leave the chart."""
     y = rng.standard_normal(6 * len(target.held))
     x = np.where(target.held, 0.0, target.laplace.factor.solve_Lt(y).reshape(-1, 6)) / math.sqrt(target.beta)
     angle = float(np.linalg.norm(x[:, :3], axis=1).max(initial=0.0))
     return y * min(1.0, 1.0 / max(angle, 1e-300))
-
-
-def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
-    """The sampler for a Gaussian approximation, tuned; see :func:`tune_target`."""
-    return tune_target(target_of(laplace), seed, thin=thin, warmup=warmup)
 
 
 def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
@@ -283,7 +270,7 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
     more, because acceptance varies from place to place: where it is low a chain sticks, and its worst coordinates with it.
     """
     rng = streams.generator(seed, "tune")
-    chain = target.chain({"y": _inside(target, rng)}, 1, 1)
+    chain = target.chain({"y": inside(target, rng)}, 1, 1)
 
     def judge(kicks: int, trajectories: int) -> float:
         return float(np.mean([chain.sweep(rng, kicks) for _ in range(trajectories)]))

@@ -37,10 +37,10 @@ from tempose.sampling.collapsed import (
     CollapsedSampler,
     CollapsedTarget,
     Point,
-    _inside,
-    tune_collapsed,
+    inside,
 )
 from tempose.sampling.sampler import Draw
+from tempose.sampling.targets import tune_collapsed
 
 
 class Regions:
@@ -83,7 +83,7 @@ class JumpingSampler:
     def start(self, rng: np.random.Generator) -> JumpingChain:
         """A chain that starts at a random mode."""
         mode = int(rng.integers(len(self.targets)))
-        y = _inside(self.targets[mode], rng)
+        y = inside(self.targets[mode], rng)
         while self.regions.of(self.targets[mode].at(y).state[:, :4]) != mode:
             y *= 0.5
         return JumpingChain(self, mode, y)

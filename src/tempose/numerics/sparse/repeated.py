@@ -11,7 +11,14 @@ from tempose._typing import Array
 from . import _panels
 from ._dense import PADDING, SCRATCH
 from ._numeric import Tree
+from ._panels import LANES, backward, backward_lanes, forward, forward_lanes
 from .block_cholesky import Factor
+
+# what compiled code elsewhere solves with
+__all__ = [
+    "LANES", "PADDING", "SCRATCH", "Panels", "backward", "backward_lanes", "forward", "forward_lanes", "panels",
+    "solve_lanes",
+]  # fmt: skip
 
 
 class Panels(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tempose.numerics.relaxation import multiply, turn
+from tempose.geometry.compiled import product, turned
 
 # the functions are compiled by call, not by decorator, so that a type checker sees plain functions
 _compile: Any = njit(cache=True, nogil=True)
@@ -28,19 +28,19 @@ def _between(
     """
     i, j = edge_i[e], edge_j[e]
     a = (wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3])
-    m = multiply(a, (q[e, 0], q[e, 1], q[e, 2], q[e, 3]))  # node i as j predicts it, in j's part
-    d = turn(a, (t[e, 0], t[e, 1], t[e, 2]))
+    m = product(a, (q[e, 0], q[e, 1], q[e, 2], q[e, 3]))  # node i as j predicts it, in j's part
+    d = turned(a, (t[e, 0], t[e, 1], t[e, 2]))
     px, py, pz = position[j, 0] + d[0], position[j, 1] + d[1], position[j, 2] + d[2]
     b = (wxyz[i, 0], wxyz[i, 1], wxyz[i, 2], wxyz[i, 3])
     if in_a:  # take the prediction, in b's frame, to where i is, in a's
-        w = multiply(b, (m[0], -m[1], -m[2], -m[3]))
-        r = turn(w, (px, py, pz))
+        w = product(b, (m[0], -m[1], -m[2], -m[3]))
+        r = turned(w, (px, py, pz))
         for c in range(3):
             x[e, c] = position[i, c] - r[c]
             at[e, c] = position[j, c]
     else:  # take where i is, in b's frame, to the prediction, in a's
-        w = multiply(m, (b[0], -b[1], -b[2], -b[3]))
-        r = turn(w, (position[i, 0], position[i, 1], position[i, 2]))
+        w = product(m, (b[0], -b[1], -b[2], -b[3]))
+        r = turned(w, (position[i, 0], position[i, 1], position[i, 2]))
         x[e, 0], x[e, 1], x[e, 2] = px - r[0], py - r[1], pz - r[2]
         for c in range(3):
             at[e, c] = position[i, c]
@@ -60,8 +60,8 @@ def _same_motion(g: Any, x: Any, at: Any, a: int, b: int, rot: Any, trans: Any, 
     e = 4.0 * max(1.0 - dot * dot, 0.0) * rot[a] * rot[b] / (rot[a] + rot[b])
     if trans[a] > 0.0 and trans[b] > 0.0:
         here = (at[b, 0], at[b, 1], at[b, 2])
-        first = turn((g[a, 0], g[a, 1], g[a, 2], g[a, 3]), here)
-        second = turn((g[b, 0], g[b, 1], g[b, 2], g[b, 3]), here)
+        first = turned((g[a, 0], g[a, 1], g[a, 2], g[a, 3]), here)
+        second = turned((g[b, 0], g[b, 1], g[b, 2], g[b, 3]), here)
         squared, lever = 0.0, 0.0
         for c in range(3):
             d = first[c] + x[a, c] - second[c] - x[b, c]
@@ -163,7 +163,7 @@ def _carry_over(
         between(wxyz, position, edge_i, edge_j, q, t, e, pi == a, g, x, at)
         w = odds[e] * same_motion(g, x, at, lead, e, rot, trans, min(freedom[lead], freedom[e]))
         dot = g[e, 0] * g[lead, 0] + g[e, 1] * g[lead, 1] + g[e, 2] * g[lead, 2] + g[e, 3] * g[lead, 3]
-        moved = turn((g[e, 0], g[e, 1], g[e, 2], g[e, 3]), (middle[0], middle[1], middle[2]))
+        moved = turned((g[e, 0], g[e, 1], g[e, 2], g[e, 3]), (middle[0], middle[1], middle[2]))
         for c in range(4):
             mean_q[c] += w * g[e, c] if dot >= 0.0 else -w * g[e, c]
         if trans[e] > 0.0 or trans[lead] == 0.0:
@@ -172,12 +172,12 @@ def _carry_over(
                 mean_p[c] += w * (moved[c] + x[e, c])
     mean_q /= math.sqrt(np.sum(mean_q * mean_q))
     mean_p /= total
-    turned = (mean_q[0], mean_q[1], mean_q[2], mean_q[3])
+    motion = (mean_q[0], mean_q[1], mean_q[2], mean_q[3])
     for v in range(n):
         if part[v] != b:
             continue
-        w = multiply(turned, (wxyz[v, 0], wxyz[v, 1], wxyz[v, 2], wxyz[v, 3]))
-        d = turn(turned, (position[v, 0] - middle[0], position[v, 1] - middle[1], position[v, 2] - middle[2]))
+        w = product(motion, (wxyz[v, 0], wxyz[v, 1], wxyz[v, 2], wxyz[v, 3]))
+        d = turned(motion, (position[v, 0] - middle[0], position[v, 1] - middle[1], position[v, 2] - middle[2]))
         for c in range(4):
             wxyz[v, c] = w[c]
         for c in range(3):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tempose.numerics.relaxation import multiply, turn
+from tempose.geometry.compiled import product, turned
 
 # the functions are compiled by call, not by decorator, so that a type checker sees plain functions
 _compile: Any = njit(cache=True, nogil=True)
@@ -22,8 +22,8 @@ _compile: Any = njit(cache=True, nogil=True)
 def _predict(wxyz: Any, position: Any, u: int, q: Any, t: Any, h: int, out_q: Any, out_p: Any, row: int) -> None:
     """Write the pose of v that its neighbour u predicts along half edge h."""
     a = (wxyz[u, 0], wxyz[u, 1], wxyz[u, 2], wxyz[u, 3])
-    w = multiply(a, (q[h, 0], q[h, 1], q[h, 2], q[h, 3]))
-    x = turn(a, (t[h, 0], t[h, 1], t[h, 2]))
+    w = product(a, (q[h, 0], q[h, 1], q[h, 2], q[h, 3]))
+    x = turned(a, (t[h, 0], t[h, 1], t[h, 2]))
     for c in range(4):
         out_q[row, c] = w[c]
     for c in range(3):
@@ -183,8 +183,8 @@ def _edge_energies(
     for e in range(edge_i.shape[0]):
         i, j = edge_i[e], edge_j[e]
         a = (wxyz[j, 0], wxyz[j, 1], wxyz[j, 2], wxyz[j, 3])
-        m = multiply(a, (q[e, 0], q[e, 1], q[e, 2], q[e, 3]))
-        w, x, y, z = multiply(m, (wxyz[i, 0], -wxyz[i, 1], -wxyz[i, 2], -wxyz[i, 3]))
+        m = product(a, (q[e, 0], q[e, 1], q[e, 2], q[e, 3]))
+        w, x, y, z = product(m, (wxyz[i, 0], -wxyz[i, 1], -wxyz[i, 2], -wxyz[i, 3]))
         s2 = x * x + y * y + z * z
         length = math.sqrt(s2)
         factor = 2.0 * math.atan2(length, abs(w)) / length if length > 1e-150 else 2.0
@@ -193,7 +193,7 @@ def _edge_energies(
         error[e, 0], error[e, 1], error[e, 2] = factor * x, factor * y, factor * z
         total = 4.0 * s2 * rot[e]
         if trans[e] > 0.0:
-            d = turn(a, (t[e, 0], t[e, 1], t[e, 2]))
+            d = turned(a, (t[e, 0], t[e, 1], t[e, 2]))
             squared = 0.0
             for c in range(3):
                 shift[e, c] = position[j, c] + d[c] - position[i, c]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tempose.numerics.relaxation import multiply, turn
+from tempose.geometry.compiled import product, turned
 
 # the functions are compiled by call, not by decorator, so that a type checker sees plain functions
 _compile: Any = njit(cache=True, nogil=True)
@@ -22,9 +22,9 @@ def _closure(q: Any, t: Any, ab: Any, bc: Any, ac: Any) -> Any:
     """What is left around a triangle: 4 sin²(θ/2) and |translation|² of ``c_from_b b_from_a`` against ``c_from_a``."""
     first = (q[ab, 0], q[ab, 1], q[ab, 2], q[ab, 3])
     second = (q[bc, 0], q[bc, 1], q[bc, 2], q[bc, 3])
-    w, x, y, z = multiply(second, first)
+    w, x, y, z = product(second, first)
     dot = w * q[ac, 0] + x * q[ac, 1] + y * q[ac, 2] + z * q[ac, 3]
-    s = turn(second, (t[ab, 0], t[ab, 1], t[ab, 2]))
+    s = turned(second, (t[ab, 0], t[ab, 1], t[ab, 2]))
     u, v, r = s[0] + t[bc, 0] - t[ac, 0], s[1] + t[bc, 1] - t[ac, 1], s[2] + t[bc, 2] - t[ac, 2]
     return 4.0 * max(1.0 - dot * dot, 0.0), u * u + v * v + r * r
 

@@ -41,7 +41,7 @@ the world if there are priors) and of a random pair that was not measured, and t
 
 
 @dataclass(frozen=True)
-class Row:
+class FitRow:
     """What came of one graph. All ranks are as shares in [0, 1]: uniform if the draws come from the posterior.
 
     Attributes
@@ -82,7 +82,7 @@ class Row:
         return asdict(self)
 
 
-def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> Row:
+def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> FitRow:
     """Run the experiment ``graph`` of a setting: a function of its arguments alone."""
     began = time.perf_counter()
     rng = streams.generator(seed, "calibrate", (zlib.crc32(setting.name.encode()) << 32) | graph)
@@ -92,7 +92,7 @@ def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> Row:
     try:
         row = _rank(case, frames, options, rng)
     except TemposeError as error:
-        row = Row("", 0, f"failed: {error}")
+        row = FitRow("", 0, f"failed: {error}")
     return replace(row, setting=setting.name, graph=graph, seconds=round(time.perf_counter() - began, 4))
 
 
@@ -124,7 +124,7 @@ def unmeasured_pairs(graph: PoseGraph) -> Index:
     return pairs[free] if free.any() else pairs
 
 
-def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Generator) -> Row:
+def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Generator) -> FitRow:
     wanted = FIRST_DRAWS
     looked_at = frames.pairs[[frames.node, frames.pair]]
     with tempfile.TemporaryDirectory(prefix="tempose-") as home:
@@ -153,7 +153,7 @@ def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Gen
             ranks[f"{name} {coordinate}"] = _share(true[at, k], x[:, at, k], rng)
         ranks[f"{name} distance"] = distance[at]
     n = frames.n_nodes
-    return Row(
+    return FitRow(
         "", 0, "ranked" if kept >= KEPT else "correlated", draws.sampler, draws.n_draws, thin, len(energy),
         ranks=ranks, nodes=distance[:n], pairs=distance[n:], nodes_laplace=laplace[:n], pairs_laplace=laplace[n:],
     )  # fmt: skip

@@ -13,14 +13,14 @@ from tempose._support.files import reason, shown, write_atomically
 from tempose._support.parallel import work_off
 from tempose.errors import OptionError, TemposeError
 from tempose.options import SolveOptions
-from tempose.studies.calibration.fitting import Row, fit
+from tempose.studies.calibration.fitting import FitRow, fit
 from tempose.studies.calibration.result import Calibration
 from tempose.studies.calibration.settings import SETTINGS, Setting
 
 Task = tuple[Setting, int]
 
 CHAINS = 2
-_FIELDS = {field.name for field in fields(Row)}
+_FIELDS = {field.name for field in fields(FitRow)}
 
 
 def calibrate(
@@ -78,7 +78,7 @@ def calibrate(
     return Calibration(settings, rows, facts, seed)
 
 
-def _fit(task: Task, options: SolveOptions, seed: int) -> Row:
+def _fit(task: Task, options: SolveOptions, seed: int) -> FitRow:
     return fit(*task, options, seed)
 
 
@@ -89,7 +89,7 @@ class _Record:
         self.home = None if directory is None else Path(directory)
         self.description = description
 
-    def rows(self, wanted: list[Task]) -> dict[tuple[str, int], Row]:
+    def rows(self, wanted: list[Task]) -> dict[tuple[str, int], FitRow]:
         """Rows of an earlier run of the same description; what a kill left half written is cut off."""
         if self.home is None:
             return {}
@@ -105,7 +105,9 @@ class _Record:
             write_atomically(path, whole)
         names = {(setting.name, number) for setting, number in wanted}
         try:
-            found = [Row(**{k: v for k, v in json.loads(line).items() if k in _FIELDS}) for line in whole.splitlines()]
+            found = [
+                FitRow(**{k: v for k, v in json.loads(line).items() if k in _FIELDS}) for line in whole.splitlines()
+            ]
         except (ValueError, TypeError, AttributeError):
             raise TemposeError(f"{path}: not the rows of a calibration; use another directory") from None
         return {(row.setting, row.graph): row for row in found if (row.setting, row.graph) in names}
@@ -131,7 +133,7 @@ class _Record:
         new = {**self.description, "settings": {**old["settings"], **settings}}
         write_atomically(path, (json.dumps(new, indent=2) + "\n").encode())
 
-    def append(self, row: Row) -> None:
+    def append(self, row: FitRow) -> None:
         """Add a row."""
         if self.home is not None:
             path = self.home / "rows.jsonl"

@@ -15,14 +15,14 @@ import numpy as np
 
 from tempose._support.files import write_atomically
 from tempose._typing import Array
-from tempose.studies.calibration.fitting import QUANTITIES, Row
+from tempose.studies.calibration.fitting import QUANTITIES, FitRow
 from tempose.studies.calibration.settings import Setting
 from tempose.studies.calibration.uniformity import LEVELS, Coverage, RankTest, coverage, holm, rank_tests
 
 SIGNIFICANT = 0.01  # of the corrected p-value
 FEWEST_GRAPHS = 20  # of a setting, for anything to be said
 REGIONS = {"node": "nodes", "pair": "pairs", "node, Gaussian": "nodes_laplace", "pair, Gaussian": "pairs_laplace"}
-"""Regions whose coverage is reported, and the field of :class:`~tempose.studies.calibration.fitting.Row` with their ranks."""
+"""Regions whose coverage is reported, and the field of :class:`~tempose.studies.calibration.fitting.FitRow` with their ranks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class Calibration:
     """
 
     settings: tuple[Setting, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[FitRow, ...]
     options: dict[str, Any]
     seed: int
 
-    def of(self, setting: str) -> list[Row]:
+    def of(self, setting: str) -> list[FitRow]:
         """The rows of a setting that have ranks."""
         return [row for row in self.rows if row.setting == setting and row.ranks]
 
@@ -177,9 +177,7 @@ class Calibration:
         return cells
 
     def save(self, directory: str | Path) -> list[Path]:
-        """Write ``table.json``, ``table.csv`` and, if matplotlib is there, ``calibration.png`` and ``.svg``."""
-        from tempose.studies.calibration.figure import draw_calibration
-
+        """Write ``table.json`` and ``table.csv``; :func:`tempose.studies.calibration.figure.draw_calibration` draws."""
         home = Path(directory)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -196,7 +194,7 @@ class Calibration:
         written = [home / "table.json", home / "table.csv"]
         write_atomically(written[0], (json.dumps(self.facts(), indent=2) + "\n").encode())
         write_atomically(written[1], out.getvalue().encode())
-        return written + draw_calibration(self, home)
+        return written
 
 
 def _shown(region: str, level: float) -> bool:

@@ -1,0 +1,118 @@
+"""From a start to the certified optimum: Newton, certificate, and the Riemannian staircase where that fails.
+
+:mod:`tempose.optimum.certificate` proves, :mod:`tempose.optimum.staircase` escapes; here the two take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tempose.errors import OptionError
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.certificate import TOLERANCE, Certificate, certify_isotropic, isotropic_below, with_lower_bound
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import Minimum, minimise
+from tempose.optimum.quadratic import Quadratic
+from tempose.optimum.staircase import LiftedStep, climb
+
+
+def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE) -> Certificate:
+    """Certify poses as the global optimum of U, or say how far from it they can be.
+
+    Parameters
+    ----------
+    poses
+        In the graph's node order; need not be stationary, though only optimal ones can be certified.
+    tolerance
+        Largest relative suboptimality that counts as certified.
+    """
+    if not tolerance > 0.0:
+        raise OptionError(f"the certificate's tolerance must be positive, not {tolerance}")
+    graph, exact = isotropic_below(posterior.graph)
+    if exact and posterior.priors.is_flat:
+        return certify_isotropic(graph, poses, tolerance)
+    return _bound(posterior, graph, poses, tolerance)
+
+
+def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+    energy = posterior.potential(poses)
+    solved = solve_to_certificate(Posterior(below), poses, tolerance=tolerance)
+    bound = min(solved.certificate.lower_bound, energy)
+    gap = energy - bound
+    relative = gap / energy if energy > 0.0 else 0.0
+    why = "priors" if below is posterior.graph else "anisotropic precisions"
+    if below is not posterior.graph and not posterior.priors.is_flat:
+        why = "anisotropic precisions and priors"
+    text = (
+        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no "
+        f"poses have U below {bound:.6g}, a bound on the isotropic problem without priors that lies below this one, "
+        f"hence U is at most {gap:.4g} ({relative:.2g} of U) above the global optimum."
+    )
+    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, text)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Result of :func:`solve_to_certificate`.
+
+    Attributes
+    ----------
+    poses, potential
+        The best poses found and their U.
+    certificate
+        What is proven about them.
+    minimum
+        The Newton run that ended there.
+    staircase
+        The ranks climbed; empty if the first certificate settled it.
+    """
+
+    poses: Poses
+    potential: float
+    certificate: Certificate
+    minimum: Minimum
+    staircase: tuple[LiftedStep, ...] = field(default=())
+
+
+def solve_to_certificate(
+    posterior: Posterior,
+    start: Poses,
+    *,
+    tolerance: float = TOLERANCE,
+    max_rank: int = 8,
+    curvature: Curvature | None = None,
+) -> Solved:
+    """Newton from ``start``, certificate; if that fails, the staircase, Newton again, certificate again.
+
+    Parameters
+    ----------
+    tolerance
+        Largest relative suboptimality that counts as certified.
+    max_rank
+        Highest rank of the lifting; 3 switches the staircase off.
+    curvature
+        Of this posterior, if there is one already: saves its analysis.
+    """
+    if max_rank < 3:
+        raise OptionError(f"the rank of the lifting starts at 3, not {max_rank}")
+    curvature = Curvature(posterior) if curvature is None else curvature
+    best = minimise(curvature, start)
+    certificate = certify(posterior, best.poses, tolerance=tolerance)
+    if certificate.direction is None or max_rank == 3:
+        return Solved(best.poses, best.potential, certificate, best)
+    # a certificate with a direction is that of an isotropic posterior with flat priors
+    climbed = climb(
+        Quadratic(isotropic_below(posterior.graph)[0]),
+        best.poses,
+        certificate.direction,
+        tolerance=tolerance,
+        max_rank=max_rank,
+    )
+    after = minimise(curvature, climbed.poses)
+    if after.potential < best.potential:
+        best = after
+        certificate = certify(posterior, best.poses, tolerance=tolerance)
+    certificate = with_lower_bound(certificate, climbed.lower_bound, tolerance, is_relaxation_optimum=climbed.passed)
+    return Solved(best.poses, best.potential, certificate, best, climbed.steps)
