@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tempose
+from helpers.wrong_edges import with_wrong_edges, without_noise_levels
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
@@ -20,7 +21,6 @@ from tempose.optimum.proof import certify
 from tempose.outliers.estimate import kept_problem, own_probabilities
 from tempose.report.solution_page import report_data
 from tempose.simulation import corrupt, simulate
-from test_robust_estimate import with_wrong_edges, without_noise_levels
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Compiled loops over the edges for averaging on a graph: arrays in, arrays out, no validation.
 
-The readable twins of all three are in ``tests/test_baselines.py``.
+The readable twins of all three are in ``tests/methods/test_methods.py``.
 """
 
 from __future__ import annotations

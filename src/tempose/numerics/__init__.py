@@ -1,7 +1,7 @@
 """Compiled hot loops: plain arrays in, plain arrays out, no validation.
 
 Every kernel has a readable twin: the potential in :mod:`tempose.model.posterior`, the steps of the sampler in
-``tests/twins.py``. All sums run in an order fixed by the graph alone, so results are the same to the last bit
+``tests/helpers/twins.py``. All sums run in an order fixed by the graph alone, so results are the same to the last bit
 whatever the number of threads.
 """
 

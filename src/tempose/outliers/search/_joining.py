@@ -1,7 +1,7 @@
 """Compiled loops that join parts of a graph where the edges between them agree: arrays in, arrays out, no validation.
 
 An edge measures ``j_from_i = (q, t)``, so that ``R_i = R_j q`` and ``p_i = p_j + R_j t`` (world_from_node).
-The readable twins are in ``tests/test_basin_kernels.py``.
+The readable twins are in ``tests/outliers/search/test_votes.py``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They read the graph by *half edges*: the half edges of node v are rows ``start[v]`` to ``start[v + 1]``, sorted by neighbour u,
 and carry the measured ``u_from_v = (q, t)``, so that u predicts ``R_v = R_u q`` and ``p_v = p_u + R_u t`` (world_from_node).
-The readable twins are in ``tests/test_basin_kernels.py``.
+The readable twins are in ``tests/outliers/search/test_votes.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiled loops over triangles: arrays in, arrays out, no validation.
 
 They read the graph by *half edges*: the half edges of node v are rows ``start[v]`` to ``start[v + 1]``, sorted by neighbour u,
-and carry the measured ``u_from_v = (q, t)``. The readable twins are in ``tests/test_basin.py``.
+and carry the measured ``u_from_v = (q, t)``. The readable twins are in ``tests/outliers/search/test_basin.py``.
 """
 
 from __future__ import annotations

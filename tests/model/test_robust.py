@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from conftest import random_graph
+from helpers.graphs import random_graph
+from helpers.hessian import dense
+from helpers.kernels import nudged, numerical_gradient, packed, random_poses
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model import robust as likelihood
@@ -19,8 +21,6 @@ from tempose.model.robust import RobustLikelihood, outlier_spread
 from tempose.numerics.potential import minibatch_gradient, robust_edge
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from test_kernels import nudged, numerical_gradient, packed, random_poses
-from test_optimum import dense
 
 TAILS = [math.inf, 1.0, 5.0]
 KINDS = ["scalar", "vector", "full"]

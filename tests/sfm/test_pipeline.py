@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tempose.io
-from sfm_scene import make
+from helpers.sfm_scene import make
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfm_scene import Made, make
+from helpers.sfm_scene import Made, make
 from tempose.analysis.summary import tangent
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conftest import random_graph
+from helpers.graphs import random_graph
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat

@@ -19,7 +19,7 @@ from tempose.model.posterior import Posterior
 from tempose.simulation import measure
 
 pytest.importorskip("blackjax", reason="BlackJAX is not installed: pip install '.[bench]'")
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import nuts
 

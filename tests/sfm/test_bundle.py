@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from sfm_scene import make
+from helpers.ring import ring, seen
+from helpers.sfm_scene import make
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
@@ -19,7 +20,6 @@ from tempose.sfm.pipeline import bare_scene
 from tempose.sfm.points import FEW_VIEWS, StructureOptions, projections, reconstruct
 from tempose.sfm.refine import refine, settle
 from tempose.sfm.scene import Scene
-from test_structure import ring, seen
 
 pytest.importorskip("pycolmap", reason="needs the extra sfm")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.ring import K, ring, seen
 from tempose.cli import main
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
@@ -19,7 +20,6 @@ from tempose.report.cloud_page import cloud_payload, write_cloud_page
 from tempose.report.live import ellipsoid_mesh, serve
 from tempose.sfm.points import reconstruct
 from tempose.sfm.scene import Scene, jet, sigma_colours
-from test_structure import K, ring, seen
 
 
 def make_scene() -> Scene:

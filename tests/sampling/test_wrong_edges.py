@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import tempose
+from helpers.kernels import packed, random_graph, random_poses
+from helpers.sampling import Case, mean_and_error
+from helpers.wrong_edges import with_wrong_edges
 from tempose.analysis.edge_checks import check_edges
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
@@ -24,9 +27,6 @@ from tempose.optimum.newton import minimise
 from tempose.sampling.collapsed import frame_of
 from tempose.sampling.wrong_edges import RobustTarget
 from tempose.simulation import simulate
-from test_kernels import packed, random_graph, random_poses
-from test_robust_estimate import with_wrong_edges
-from test_samplers import Case, mean_and_error
 
 EXACT = ("collapsed", "geodesic-mh")
 ALL = (*EXACT, "geodesic")

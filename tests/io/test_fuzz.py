@@ -1,8 +1,8 @@
-"""A seeded sample of the fuzzer; the whole of it is ``python tests/fuzz_g2o.py``."""
+"""A seeded sample of the fuzzer; the whole of it is ``python tests/helpers/fuzz_g2o.py``."""
 
 from __future__ import annotations
 
-import fuzz_g2o
+from helpers import fuzz_g2o
 
 
 def test_mutants_are_read_or_refused(tmp_path):

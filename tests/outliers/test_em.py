@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.wrong_edges import rotations_only, with_wrong_edges, without_noise_levels
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
@@ -20,27 +20,7 @@ from tempose.optimum.newton import minimise
 from tempose.outliers import em as estimate
 from tempose.outliers import rotations
 from tempose.outliers.em import RobustOptions, fit
-from tempose.simulation import Simulated, simulate
-
-
-def without_noise_levels(graph: PoseGraph) -> PoseGraph:
-    """The same measurements, all stated to have σ = 1 rad and 1 unit of length."""
-    return replace(graph, concentration=np.asarray(2.0), precision=np.asarray(1.0))
-
-
-def with_wrong_edges(made: Simulated, share: float, seed: int) -> tuple[PoseGraph, np.ndarray]:
-    """Replace a share of the measurements by uniform rotations and translations as long as the others."""
-    graph, rng = made.graph, np.random.default_rng([seed, 77])
-    wrong = np.zeros(graph.n_edges, dtype=bool)
-    wrong[rng.permutation(graph.n_edges)[: round(share * graph.n_edges)]] = True
-    wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
-    wxyz[wrong] = quat.random_uniform(rng, int(wrong.sum()))
-    t[wrong] = np.sqrt(np.mean(t**2)) * rng.standard_normal((int(wrong.sum()), 3))
-    return replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), wrong
-
-
-def rotations_only(graph: PoseGraph) -> PoseGraph:
-    return replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
+from tempose.simulation import simulate
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conftest import random_graph
+from helpers.graphs import random_graph
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat

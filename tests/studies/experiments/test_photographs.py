@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfm_scene import make
+from helpers.sfm_scene import make
 from tempose.studies.experiment import Result, RunOptions
 from tempose.studies.experiments import ba_gain, epfl_coverage, point_uncertainty, sfm_coverage
 from tempose.studies.experiments import epfl as epfl_images
@@ -97,7 +97,7 @@ def test_depth_is_along_the_cameras_axis() -> None:
 def test_the_common_objective_counts_pixels_at_the_best_points() -> None:
     from scipy.optimize import minimize
 
-    from sfm_scene import project
+    from helpers.sfm_scene import project
     from tempose.model.poses import Poses
     from tempose.sfm.pairs import guided_pairs
     from tempose.sfm.pipeline import bare_scene

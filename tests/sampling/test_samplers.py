@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import threading
 import types
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tempose
-from conftest import random_graph
+from helpers.graphs import random_graph
+from helpers.sampling import Case, mean_and_error, optimum
 from tempose._support import streams
 from tempose.analysis.summary import relative_summary
-from tempose.dynamics.chain import Dynamics
-from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
@@ -24,49 +23,19 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.options import preset
 from tempose.sampling.adjusted import AdjustedChain, AdjustedSampler, after_friction
-from tempose.sampling.choice import Problem, choose
+from tempose.sampling.choice import choose
 from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
-from tempose.sampling.draws import Draws
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.geodesic import MetropolisChain, MetropolisSampler
-from tempose.sampling.tuning import tune
 from tempose.simulation import measure
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
 ADJUSTED = ("baoab-mh", "aboba-mh", "boa-mh")
 EACH = (*EXACT, "geodesic", *ADJUSTED)
 ALL = (*EXACT, "geodesic", *(pytest.param(name, marks=pytest.mark.slow) for name in ADJUSTED))  # in long tests
-
-
-@dataclass(frozen=True)
-class Case:
-    posterior: Posterior
-    best: Poses
-    lowest: float
-
-    def problem(self, beta: float = 1.0, thin: int | None = None) -> Problem:
-        curvature = Curvature(self.posterior)
-        tuning = tune(curvature, self.best)
-        laplace = Laplace(curvature, self.best, beta)
-        dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, beta)
-        return Problem(self.posterior, self.best, laplace, tuning, dynamics, thin, None, True, 0)
-
-    def run(self, name: str, draws: int, directory: Path, beta: float = 1.0, chains: int = 1, seed: int = 0) -> Draws:
-        if name == "tempering":  # dear, and nearly independent: a few draws will do
-            draws = min(draws, 800)
-        sampler = choose(name, self.problem(beta, thin=2 if name == "tempering" else None)).sampler
-        return sample(self.posterior, sampler, SamplingPlan(beta, chains, draws, seed), directory)
-
-
-def optimum(graph: PoseGraph, start: Poses, priors: Priors | None = None) -> Case:
-    posterior = Posterior(graph, priors or Priors())
-    best = minimise(Curvature(posterior), start)
-    assert best.status == "converged"
-    return Case(posterior, best.poses, best.potential)
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +56,6 @@ def with_parts(seed: int = 5) -> tuple[PoseGraph, Poses]:
     t = graph.j_from_i_t.copy()
     t[[2, 3, 7]] = np.nan  # node 3 has no translation at all
     return replace(graph, j_from_i_t=t, concentration=np.tile([600.0, 900.0, 1500.0], (8, 1))), truth
-
-
-def mean_and_error(x: np.ndarray, batches: int = 30) -> tuple[float, float]:
-    means = x[: len(x) // batches * batches].reshape(batches, -1).mean(axis=1)
-    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(batches))
 
 
 # ---------------------------------------------------------------------- one table for all

@@ -1,6 +1,6 @@
 """Mutate small g2o files and check that the reader either reads them or says why not.
 
-    python tests/fuzz_g2o.py --n 100000 --seed 0
+    python tests/helpers/fuzz_g2o.py --n 100000 --seed 0
 
 Every mutant must give a PoseGraph or a TemposeError; any other exception, and any warning, is a failure, printed with
 the mutant that caused it.

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import least_squares
 from scipy.stats import chi2, kstest
 
-from sfm_scene import K, make
+from helpers.sfm_scene import K, make
 from tempose.geometry import quaternion as quat
 from tempose.sfm import _epipolar as epipolar
 from tempose.sfm.lengths import ScaleOptions, average_scales, measure_ratios

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tempose
-from conftest import random_graph
+from helpers.graphs import random_graph
+from helpers.hessian import dense
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.gauge import Gauge
@@ -29,19 +30,6 @@ PRIORS = {
     ),
     "position": Priors(None, RNG.standard_normal(3), np.diag([1.0, 2.0, 3.0]), on_position=True),
 }
-
-
-def dense(curvature: Curvature, poses: Poses, exact: bool = True) -> np.ndarray:
-    diagonal, off = curvature.blocks(poses.wxyz, poses.position, exact=exact)
-    table = curvature.posterior.edge_table
-    n = len(poses)
-    H = np.zeros((n, 6, n, 6))
-    for node in range(n):
-        H[node, :, node, :] += diagonal[node]
-        for e in range(table.start[node], table.start[node + 1]):
-            H[table.source[e], :, node, :] += off[e]
-            H[node, :, table.source[e], :] += off[e].T
-    return H.reshape(6 * n, 6 * n)
 
 
 @pytest.mark.parametrize("prior", PRIORS)
