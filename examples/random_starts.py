@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from tempose import options as ranges
+from tempose import paper
 from tempose._support import streams
 from tempose.analysis.accuracy import pose_errors
 from tempose.dynamics.descent import optimise
@@ -89,8 +89,8 @@ def configuration(kind: str, made: Simulated, start: Poses) -> tuple[Posterior, 
     """The potential and the settings of the preset ``paper``, or of the default."""
     graph = made.graph
     if kind == "paper":
-        lam = np.median(np.clip(graph.mean_concentration, *ranges.PAPER_LAMBDA))
-        graph = replace(graph, concentration=lam, precision=np.asarray(1.0 / math.sqrt(math.prod(ranges.PAPER_SIGMA2))))
+        lam = np.median(np.clip(graph.mean_concentration, *paper.LAMBDA))
+        graph = replace(graph, concentration=lam, precision=np.asarray(1.0 / math.sqrt(math.prod(paper.SIGMA2))))
     posterior = Posterior(graph)
     curvature = Curvature(posterior)
     tuning = tune(curvature, start, identity_mass=kind == "paper")

@@ -14,10 +14,6 @@ from tempose.sampling.sampler import SAMPLERS
 
 PRESETS = ("default", "paper")
 
-PAPER_LAMBDA = (350.0, 900.0)  # the ranges of the paper's appendix
-PAPER_SIGMA2 = (0.01, 0.1)
-PAPER_STEP = (0.001, 0.008)
-
 _GEODESIC = {  # options that only the sampler geodesic has, and what they are if not given
     "scheme": "baoab", "scheme_noise": "exact", "letters": None, "step": None, "friction": None, "batch": 0,
     "mass": "diagonal", "coordinates": "position",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose import options as opts
+from tempose import paper
 from tempose._support import streams
 from tempose._support.files import write_atomically
 from tempose._typing import Array
@@ -184,8 +184,8 @@ def _prepare(graph: PoseGraph, options: SolveOptions) -> tuple[PoseGraph, list[s
     notices = list(graph.notices)
     if options.preset == "paper":
         lam, sigma2 = (
-            np.median(np.clip(graph.mean_concentration, *opts.PAPER_LAMBDA)),
-            math.sqrt(math.prod(opts.PAPER_SIGMA2)),
+            np.median(np.clip(graph.mean_concentration, *paper.LAMBDA)),
+            math.sqrt(math.prod(paper.SIGMA2)),
         )
         notices.append(
             f"preset paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
@@ -360,7 +360,7 @@ def _descend(
 
 def paper_step(fastest: float, friction: float) -> float:
     """The longest stable step of BOA within the paper's range: ``h²ω² < 2(1 + e^(−ch))``, with half to spare."""
-    low, high = opts.PAPER_STEP
+    low, high = paper.STEP
     for step in np.geomspace(high, low, 50):
         if (step * fastest) ** 2 < 1.0 + math.exp(-friction * step):
             return float(step)

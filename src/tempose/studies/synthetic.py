@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tempose import paper
 from tempose.methods import METHODS, evaluate
 from tempose.simulation import Simulated, simulate
 from tempose.studies import figures
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
 
-NODES, QUICK_NODES = 50, 15  # the paper's N = 50
+NODES, QUICK_NODES = paper.NODES, 15
 SEEDS, QUICK_SEEDS = 30, 3
 VALUES = {
     "mean_rotation_deg": "mean rotation error, degrees",

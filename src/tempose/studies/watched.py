@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tempose import paper
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.dynamics.chain import Dynamics, GeodesicChain
 from tempose.dynamics.schemes import Scheme
@@ -16,26 +17,23 @@ from tempose.simulation import Simulated, simulate
 from tempose.solver import paper_step
 from tempose.studies.experiment import Row
 
-PAPER_FRICTION = 1000.0
-PAPER_STEPS = 800
-PAPER_LAMBDA = 500.0  # within the paper's [350, 900],
-PAPER_VARIANCE = 0.03  # and its [0.01, 0.1]
+LAMBDA, VARIANCE = 500.0, 0.03  # within the paper's ranges
 
 
 def paper_graph(nodes: int, completeness: float, seed: int) -> Simulated:
     """A random graph whose noise is the paper's: λ and σ² of the likelihood, drawn from it."""
     return simulate(
-        nodes, completeness=completeness, sigma_rot_deg=math.degrees(math.sqrt(2.0 / PAPER_LAMBDA)),
-        sigma_trans=math.sqrt(PAPER_VARIANCE), seed=seed,
+        nodes, completeness=completeness, sigma_rot_deg=math.degrees(math.sqrt(2.0 / LAMBDA)),
+        sigma_trans=math.sqrt(VARIANCE), seed=seed,
     )  # fmt: skip
 
 
 def common_step(posterior: Posterior, start: Poses) -> float:
     """The paper's step for a graph: the longest stable one in its range."""
-    return paper_step(tune(Curvature(posterior), start, identity_mass=True).fastest, PAPER_FRICTION)
+    return paper_step(tune(Curvature(posterior), start, identity_mass=True).fastest, paper.FRICTION)
 
 
-def paper_dynamics(step: float, *, friction: float = PAPER_FRICTION, beta: float = math.inf) -> Dynamics:
+def paper_dynamics(step: float, *, friction: float = paper.FRICTION, beta: float = math.inf) -> Dynamics:
     """The paper's BOA as printed; at β = ∞, without noise, it is its optimiser."""
     return Dynamics(Scheme("boa", "paper"), step, friction, beta, "paper")
 

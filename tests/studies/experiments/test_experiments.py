@@ -321,7 +321,7 @@ def test_the_common_step_is_stable_and_in_the_papers_range() -> None:
     step = descent.common_step(posterior, start)
     assert 0.001 <= step <= 0.008
     lam = float(np.median(data.graph.mean_concentration))
-    assert lam == pytest.approx(descent.PAPER_LAMBDA, rel=1e-9)
+    assert lam == pytest.approx(descent.LAMBDA, rel=1e-9)
 
 
 # ---------------------------------------------------------------------- command line

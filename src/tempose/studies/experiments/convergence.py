@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tempose import paper
 from tempose._support import streams
 from tempose.dynamics.chain import Dynamics, GeodesicChain
 from tempose.dynamics.schemes import Scheme
@@ -15,9 +16,8 @@ from tempose.sampling.tuning import tune
 from tempose.solver import solve
 from tempose.studies import figures, synthetic
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
-from tempose.studies.watched import PAPER_STEPS, common_step, measured, paper_dynamics, paper_graph, watch
+from tempose.studies.watched import common_step, measured, paper_dynamics, paper_graph, watch
 
-BETA = 1000.0  # of the draws, as the paper says
 SAMPLERS = ("tg-mcmc as printed", "tempose")
 """How the second half draws: BOA with the printed noise at β = 1000, or BAOAB with the exact one at β = 1."""
 
@@ -28,7 +28,7 @@ _EVERY = 20  # steps
 
 def cells(options: RunOptions) -> list[Cell]:
     """Seeds × samplers."""
-    nodes, steps = (synthetic.QUICK_NODES, 200) if options.quick else (synthetic.NODES, PAPER_STEPS)
+    nodes, steps = (synthetic.QUICK_NODES, 200) if options.quick else (synthetic.NODES, paper.STEPS)
     return [
         {"nodes": nodes, "completeness": 0.5, "steps": steps, "seed": seed, "method": method}
         for seed in options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
@@ -57,7 +57,7 @@ def run(cell: Cell) -> list[Row]:
         chain = GeodesicChain(posterior, end, key, tuning.inverse_mass)
         dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, 1.0)
     else:
-        chain, dynamics = GeodesicChain(posterior, end, key), paper_dynamics(step, beta=BETA)
+        chain, dynamics = GeodesicChain(posterior, end, key), paper_dynamics(step, beta=paper.BETA)
     watch(chain, dynamics, marks[1:], lambda k, poses: see_from(cell["steps"], "sample", k, poses))
     return rows
 

@@ -12,6 +12,7 @@ import numpy as np
 from tempose.methods import METHODS
 from tempose.methods.base import NotApplicable
 from tempose.model.poses import Poses
+from tempose.paper import TABLE_1
 from tempose.sfm.bundle import model_poses
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.motion import lengths
@@ -21,7 +22,6 @@ from tempose.sfm.synchronise import Edges
 from tempose.studies import figures, photographs
 from tempose.studies import real_data as real
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text
-from tempose.studies.published import TABLE_1
 
 STAGES = ("truth", "tracks", "adjusted", "glomap", "incremental")
 """Cameras by true lengths of baselines, by estimated ones, bundle adjustment from there, and COLMAP's mappers."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from tempose.io import ReadOptions, epfl_rotations
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.paper import TABLE_1
 from tempose.studies import figures
 from tempose.studies import real_data as real
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
-from tempose.studies.published import TABLE_1
 
 PAPER = {
     folder: {method: errors[0] for method, errors in TABLE_1[scene].items()}

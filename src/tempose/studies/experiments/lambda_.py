@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose import paper
 from tempose._support import streams
 from tempose.dynamics.chain import GeodesicChain
 from tempose.io import ReadOptions, epfl_rotations
@@ -26,7 +27,7 @@ from tempose.studies.experiment import (
     data_folder,
     over_seeds,
 )
-from tempose.studies.watched import PAPER_STEPS, common_step, measured, paper_dynamics, paper_graph, watch
+from tempose.studies.watched import common_step, measured, paper_dynamics, paper_graph, watch
 
 METHODS = ("tg-mcmc", "tempose")
 """800 steps of the paper's optimiser from a random start, and the minimum of U: what it would reach in the end."""
@@ -43,7 +44,7 @@ SCENES, QUICK_SCENES = (
 
 def cells(options: RunOptions) -> list[Cell]:
     """Data × assumed λ × seeds × methods; a seed is that of the synthetic graph, and of the random start."""
-    nodes, steps = (synthetic.QUICK_NODES, 200) if options.quick else (synthetic.NODES, PAPER_STEPS)
+    nodes, steps = (synthetic.QUICK_NODES, 200) if options.quick else (synthetic.NODES, paper.STEPS)
     seeds = options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
     missing: list[Cell] = []
     scenes: tuple[str, ...] = QUICK_SCENES if options.quick else SCENES

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose import paper
 from tempose._support import streams
 from tempose.dynamics.chain import GeodesicChain
 from tempose.dynamics.descent import Watch
@@ -17,8 +18,6 @@ from tempose.solver import solve
 from tempose.studies import figures, synthetic
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
 from tempose.studies.watched import (
-    PAPER_FRICTION,
-    PAPER_STEPS,
     common_step,
     measured,
     paper_dynamics,
@@ -42,7 +41,7 @@ def recorded(steps: int) -> list[int]:
 
 def cells(options: RunOptions) -> list[Cell]:
     """Seeds × optimisers, each from the same random start with the same step."""
-    nodes, steps = (synthetic.QUICK_NODES, 100) if options.quick else (synthetic.NODES, PAPER_STEPS)
+    nodes, steps = (synthetic.QUICK_NODES, 100) if options.quick else (synthetic.NODES, paper.STEPS)
     return [
         {"nodes": nodes, "completeness": 0.5, "steps": steps, "seed": seed, "method": method}
         for seed in options.seed_list(synthetic.SEEDS, synthetic.QUICK_SEEDS)
@@ -67,7 +66,7 @@ def run(cell: Cell) -> list[Row]:
         METHODS["pgd"][0](data.graph, step=step, iterations=cell["steps"], tolerance=0.0, start=start, hook=hook)
     else:
         damping = DAMPING[cell["method"]]
-        friction = PAPER_FRICTION if damping is None else damping / step
+        friction = paper.FRICTION if damping is None else damping / step
         chain = GeodesicChain(posterior, start, streams.key(cell["seed"], "optimise"))
         watch(chain, paper_dynamics(step, friction=friction), wanted, seen.__setitem__)
     rows = [{"iteration": k, "step": step, **measured(posterior, poses, data.truth)} for k, poses in seen.items()]
@@ -103,7 +102,7 @@ def lead(rows: list[Row]) -> tuple[float, float]:
         heights = [-math.log(max(r["excess"], 1e-300)) for r in paths[1]]  # rising, as interp needs
         reached = np.interp(-math.log(max(target["excess"], 1e-300)), heights, [r["iteration"] for r in paths[1]])
         measured_leads.append(target["iteration"] / reached)
-        predicted.append(1.0 / (1.0 - math.exp(-PAPER_FRICTION * target["step"])))
+        predicted.append(1.0 / (1.0 - math.exp(-paper.FRICTION * target["step"])))
     return float(np.mean(measured_leads)), float(np.mean(predicted))
 
 

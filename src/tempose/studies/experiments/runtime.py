@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tempose import paper
 from tempose.methods import METHODS
 from tempose.simulation import simulate
 from tempose.studies import figures
@@ -15,15 +16,12 @@ SIZES, QUICK_SIZES = (10, 20, 50, 100, 200, 500, 1000), (10, 30)
 MOST_NODES = {"robust": 500}
 """Where a method is not run on larger graphs: it would take minutes."""
 
-PAPER_SIZES = {"Madrid": (394, 23784), "South Building": (128, 4096)}
-"""Nodes and edges of graphs as large as the paper's; it does not give the edges of South Building: half of all pairs."""
-
 
 def cells(options: RunOptions) -> list[Cell]:
     """Sizes × seeds × methods, and the paper's two sizes."""
     sizes = [("sweep", n, n * DEGREE // 2) for n in (QUICK_SIZES if options.quick else SIZES)]
     if not options.quick:
-        sizes += [(name, *size) for name, size in PAPER_SIZES.items()]
+        sizes += [(name, *size) for name, size in paper.SIZES.items()]
     return [
         {"data": data, "nodes": n, "edges": m, "seed": seed, "method": method}
         for data, n, m in sizes
