@@ -54,7 +54,7 @@ def log_density(graph, center, beta=1.0):
     i, j = np.asarray(graph.edge_i), np.asarray(graph.edge_j)
     R_ij, t_ij = _matrix(np.asarray(graph.j_from_i_wxyz)), np.nan_to_num(graph.j_from_i_t)
     lam = np.asarray(graph.concentration)
-    tau = np.where(np.isfinite(graph.j_from_i_t).all(axis=1), graph.precision, 0.0)
+    tau = np.where(np.isfinite(graph.j_from_i_t).all(axis=1), graph.translation_precision, 0.0)
     world, position = _matrix(center.wxyz), np.asarray(center.position)
 
     def value(x):

@@ -69,7 +69,7 @@ def gtsam_problem(graph: tempose.PoseGraph) -> Any:
     problem = gtsam.NonlinearFactorGraph()
     rotations = quat.to_matrix(graph.j_from_i_wxyz)
     for k in range(graph.n_edges):
-        sigma_rot, sigma_trans = np.sqrt(2.0 / graph.concentration[k]), np.sqrt(1.0 / graph.precision[k])
+        sigma_rot, sigma_trans = np.sqrt(2.0 / graph.concentration[k]), np.sqrt(1.0 / graph.translation_precision[k])
         noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([sigma_rot] * 3 + [sigma_trans] * 3))
         pose = gtsam.Pose3(gtsam.Rot3(rotations[k]), graph.j_from_i_t[k])
         problem.add(gtsam.BetweenFactorPose3(int(graph.edge_j[k]), int(graph.edge_i[k]), pose, noise))

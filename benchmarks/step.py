@@ -81,7 +81,12 @@ def ours(posterior: Posterior, poses: Poses, threads: int, repeat: int) -> Calla
 def array_step(xp, graph: PoseGraph, scatter, normal):  # type: ignore[no-untyped-def]
     """The step in terms of an array library: poses and velocities in, poses and velocities out."""
     i, j = graph.edge_i, graph.edge_j
-    q, t, lam, tau = graph.j_from_i_wxyz, graph.j_from_i_t, graph.concentration[:, None], graph.precision[:, None]
+    q, t, lam, tau = (
+        graph.j_from_i_wxyz,
+        graph.j_from_i_t,
+        graph.concentration[:, None],
+        graph.translation_precision[:, None],
+    )
     conjugate = np.array([1.0, -1.0, -1.0, -1.0])
     _, decay, kick, size = Scheme("boa").operations(STEP, FRICTION, 1.0)[0]
 

@@ -90,7 +90,9 @@ def configuration(kind: str, made: Simulated, start: Poses) -> tuple[Posterior, 
     graph = made.graph
     if kind == "paper":
         lam = np.median(np.clip(graph.mean_concentration, *paper.LAMBDA))
-        graph = replace(graph, concentration=lam, precision=np.asarray(1.0 / math.sqrt(math.prod(paper.SIGMA2))))
+        graph = replace(
+            graph, concentration=lam, translation_precision=np.asarray(1.0 / math.sqrt(math.prod(paper.SIGMA2)))
+        )
     posterior = Posterior(graph)
     curvature = Curvature(posterior)
     tuning = tune(curvature, start, identity_mass=kind == "paper")

@@ -120,7 +120,7 @@ def test_an_edge_that_nothing_checks_keeps_its_prior(problem):
         graph, node_ids=ids, edge_i=np.append(graph.edge_i, 3), edge_j=np.append(graph.edge_j, len(ids) - 1),
         j_from_i_wxyz=np.vstack([graph.j_from_i_wxyz, [1, 0, 0, 0]]), j_from_i_t=np.vstack([graph.j_from_i_t, [1, 0, 0]]),
         concentration=np.append(graph.concentration, graph.concentration[0]),
-        precision=np.append(graph.precision, graph.precision[0]),
+        translation_precision=np.append(graph.translation_precision, graph.translation_precision[0]),
     )  # fmt: skip
     solution = tempose.solve(bridge, robust=True, inlier_probability=0.8, draws=0)
     assert solution.verdicts.inlier_probability[-1] == 0.8

@@ -118,7 +118,7 @@ class Solution:
     def _used(self, sigma: Array) -> Array:
         """``tr(P Σ)`` of every edge (m,), Σ (m, 6, 6) the covariance of its relative pose."""
         used = 0.5 * np.einsum("mab,mba->m", self.graph.concentration_matrices, sigma[:, :3, :3])
-        return np.asarray(used + np.einsum("mab,mba->m", self.graph.precision_matrices, sigma[:, 3:, 3:]))
+        return np.asarray(used + np.einsum("mab,mba->m", self.graph.translation_precision_matrices, sigma[:, 3:, 3:]))
 
     @cached_property
     def laplace(self) -> Laplace | None:

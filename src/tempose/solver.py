@@ -190,7 +190,7 @@ def _prepare(graph: PoseGraph, options: SolveOptions) -> tuple[PoseGraph, list[s
         notices.append(
             f"preset paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
         )
-        graph = replace(graph, concentration=np.asarray(lam), precision=np.asarray(1.0 / sigma2))
+        graph = replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2))
     if graph.n_components > 1:
         sizes = np.sort(np.bincount(graph.component))[::-1]
         listed = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")

@@ -106,7 +106,7 @@ def test_prediction_covers_new_measurements() -> None:
         again = measure(made.truth, pairs, np.radians(4.0), 0.05, rng)
         for k, (i, j) in enumerate(pairs.tolist()):
             prediction = predict_relative(
-                draws, i, j, concentration=again.concentration[k], precision=again.precision[k], rng=rng
+                draws, i, j, concentration=again.concentration[k], precision=again.translation_precision[k], rng=rng
             )
             p.append(prediction.tail_probability(again.j_from_i_wxyz[k], again.j_from_i_t[k]))
     assert stats.kstest(p, "uniform").pvalue > 0.01
@@ -127,7 +127,9 @@ def anisotropic(seed: int) -> Simulated:
     omega = np.sqrt(2.0) * np.einsum("mab,mb->ma", root, rng.standard_normal((m, 3)))
     t = exact.j_from_i_t + np.einsum("mab,mb->ma", root, rng.standard_normal((m, 3)))
     wxyz = quat.multiply(quat.exp(omega), exact.j_from_i_wxyz)
-    noisy = replace(exact, j_from_i_wxyz=wxyz, j_from_i_t=t, concentration=information, precision=information)
+    noisy = replace(
+        exact, j_from_i_wxyz=wxyz, j_from_i_t=t, concentration=information, translation_precision=information
+    )
     return Simulated(noisy, made.truth)
 
 
@@ -157,7 +159,11 @@ def test_wrongly_declared_noise_is_seen() -> None:
     made = simulate(40, completeness=0.3, sigma_rot_deg=5.0, seed=6)
     right = checked(made.graph, made.truth)[0]
     assert not len(right.suspects) and right.corrected_p > 0.01 and "no edge is surprising" in right.sentence()
-    tight = replace(made.graph, concentration=9.0 * made.graph.concentration, precision=9.0 * made.graph.precision)
+    tight = replace(
+        made.graph,
+        concentration=9.0 * made.graph.concentration,
+        translation_precision=9.0 * made.graph.translation_precision,
+    )
     wrong = checked(tight, made.truth)[0]
     assert np.nanmean(wrong.p_value < 0.05) > 0.7 and np.nanmean(right.p_value < 0.05) < 0.12
 
@@ -224,5 +230,5 @@ def test_directions_without_information_are_not_counted() -> None:
     made = simulate(8, completeness=0.6, seed=12)
     flat = np.tile(np.diag([400.0, 400.0, 0.0]), (made.graph.n_edges, 1, 1))
     flat[1:, 2, 2] = 400.0
-    checks = checked(replace(made.graph, precision=flat), made.truth)[0]
+    checks = checked(replace(made.graph, translation_precision=flat), made.truth)[0]
     assert checks.freedom[0] == 5 and np.all(checks.freedom[1:] == 6)

@@ -191,7 +191,7 @@ def test_a_triangle_with_translations_against_brute_force(tmp_path: Path) -> Non
     graph = replace(
         ambiguous_loop(3, 25.0, 172.0),
         j_from_i_t=np.array([[-1.0, 0.2, 0], [0.3, 1.0, 0.1], [0.5, -0.2, 0.4]]),
-        precision=0.6,
+        translation_precision=0.6,
     )
     two = two_modes(graph)
     modes = two.modes(two.run("jumping", 0, tmp_path, 3000))
@@ -221,7 +221,7 @@ def brute_force(two: Two, rng: np.random.Generator, n: int = 200_000) -> tuple[f
     for e, (i, j) in enumerate(edges):
         relative = quat.multiply(q[j], quat.conjugate(q[i]))
         energy += graph.concentration[e] * (1.0 - np.sum(graph.j_from_i_wxyz[e] * relative, axis=1) ** 2)
-        tau, m = graph.precision[e], quat.rotate(quat.conjugate(q[j]), np.tile(graph.j_from_i_t[e], (n, 1)))
+        tau, m = graph.translation_precision[e], quat.rotate(quat.conjugate(q[j]), np.tile(graph.j_from_i_t[e], (n, 1)))
         energy += 0.5 * tau * np.sum(m**2, axis=1)
         laplacian[[i, j], [i, j]] += tau
         laplacian[[i, j], [j, i]] -= tau

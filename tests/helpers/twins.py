@@ -72,7 +72,7 @@ def euclidean_gradient(posterior: Posterior, q: Array, x: Array, coordinates: st
     else:
         mu, mu_by_qj, mu_by_xi = turned(q[j], x[i] - x[j])
         mu_by_xj, mu_by_qi = -mu_by_xi, np.zeros_like(mu_by_qj)
-    force = -np.einsum("mab,mb->ma", graph.precision_matrices, np.nan_to_num(graph.j_from_i_t) - mu)
+    force = -np.einsum("mab,mb->ma", graph.translation_precision_matrices, np.nan_to_num(graph.j_from_i_t) - mu)
     np.add.at(gq, i, pull(mu_by_qi, force))
     np.add.at(gq, j, pull(mu_by_qj, force))
     np.add.at(gx, i, pull(mu_by_xi, force))

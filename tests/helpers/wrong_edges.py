@@ -13,7 +13,7 @@ from tempose.simulation import Simulated
 
 def without_noise_levels(graph: PoseGraph) -> PoseGraph:
     """The same measurements, all stated to have σ = 1 rad and 1 unit of length."""
-    return replace(graph, concentration=np.asarray(2.0), precision=np.asarray(1.0))
+    return replace(graph, concentration=np.asarray(2.0), translation_precision=np.asarray(1.0))
 
 
 def with_wrong_edges(made: Simulated, share: float, seed: int) -> tuple[PoseGraph, np.ndarray]:

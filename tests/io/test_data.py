@@ -42,7 +42,7 @@ def test_counts(name, nodes, edges, precision):
     assert g.initial is not None
     dense = name in ("sphere2500", "parking-garage")
     assert g.concentration.ndim == (3 if dense and precision == "full" else 1)
-    assert g.precision.ndim == 1
+    assert g.translation_precision.ndim == 1
     assert len(g.notices) == (dense and precision == "isotropic")
 
 
@@ -111,7 +111,7 @@ def test_sphere_ground_truth_is_a_sphere():
     truth = Poses(tuple(range(2500)), quat.normalize(wxyz), position).select(g.node_ids)
     rotation, translation = Posterior(g).potential_by_edge(truth)
     assert np.sqrt(rotation / g.concentration).max() < 1e-3
-    assert np.sqrt(2 * translation / g.precision).max() < 0.02
+    assert np.sqrt(2 * translation / g.translation_precision).max() < 0.02
 
 
 def test_vertices_are_the_odometry_chain():
@@ -123,7 +123,7 @@ def test_vertices_are_the_odometry_chain():
     chain = np.array([abs(g.node_ids[i] - g.node_ids[j]) == 1 for i, j in zip(g.edge_i, g.edge_j, strict=True)])
     first = np.flatnonzero(chain)[:50]  # the file's six digits add up along the chain
     assert (rotation[first] / g.concentration[first]).max() < 1e-11
-    assert (translation[first] / g.precision[first]).max() < 1e-9
+    assert (translation[first] / g.translation_precision[first]).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_log_by_hand(put):
     np.testing.assert_allclose(g.j_from_i_wxyz, [[np.sqrt(0.5), 0, 0, np.sqrt(0.5)]], atol=1e-15)
     np.testing.assert_array_equal(g.j_from_i_t, [[1, 2, 3]])
     np.testing.assert_allclose(g.concentration, 2 / np.radians(2.0) ** 2, rtol=1e-14)
-    np.testing.assert_allclose(g.precision, 400.0, rtol=1e-14)
+    np.testing.assert_allclose(g.translation_precision, 400.0, rtol=1e-14)
     assert g.origin["format"] == "3dmatch"
     assert g.origin["sigma_rot_deg"] == "2.0"
     x_1 = np.array([0.3, -0.2, 0.7])
@@ -170,7 +170,7 @@ def test_csv_graph_by_hand(put):
     np.testing.assert_array_equal(g.j_from_i_wxyz, [[0.8, 0, 0, 0.6], [1, 0, 0, 0]])
     assert g.has_translation.tolist() == [True, False]
     assert g.concentration.tolist() == [50.0, 20.0]
-    assert g.precision[0] == 100.0
+    assert g.translation_precision[0] == 100.0
     assert g.notices == ()
     c_a, c_b = np.array([0.1, 0.2, 0.3]), np.array([1.0, -1.0, 2.0])
     poses = Poses(g.node_ids, np.tile([1.0, 0, 0, 0], (3, 1)), [c_a, c_b, [0, 0, 0]])
@@ -195,7 +195,7 @@ def test_csv_defaults(put):
     text = "j,i,qw,qx,qy,qz,tx,ty,tz\n1,0,1,0,0,0,1,2,3\n"
     g = read_graph(put("a.csv", text), SIGMAS)
     np.testing.assert_allclose(g.concentration, 2 / np.radians(2.0) ** 2)
-    np.testing.assert_allclose(g.precision, 400.0)
+    np.testing.assert_allclose(g.translation_precision, 400.0)
     assert g.node_ids == (0, 1)
     with pytest.raises(OptionError, match=r"'lambda'.*sigma_rot_deg"):
         read_graph(put("a.csv", text))
@@ -295,8 +295,8 @@ def test_csv_round_trips_every_graph(tmp_path, data):
     np.testing.assert_allclose(back.j_from_i_wxyz, g.j_from_i_wxyz, rtol=0, atol=3e-16)
     np.testing.assert_array_equal(back.j_from_i_t, g.j_from_i_t)
     np.testing.assert_array_equal(back.concentration, g.concentration)
-    np.testing.assert_array_equal(back.precision_matrices, g.precision_matrices)
-    assert back.precision.shape == g.precision.shape
+    np.testing.assert_array_equal(back.translation_precision_matrices, g.translation_precision_matrices)
+    assert back.translation_precision.shape == g.translation_precision.shape
     assert (back.initial is None) == (g.initial is None)
     if g.initial is not None:
         assert_same_poses(back.initial, g.initial)

@@ -68,7 +68,7 @@ def test_a_line_by_hand(load):
     np.testing.assert_array_equal(g.j_from_i_wxyz, [[0.8, 0, 0, 0.6]])
     np.testing.assert_array_equal(g.j_from_i_t, [[1, 2, 3]])
     assert g.concentration.tolist() == [50.0]  # λ = 2Ω
-    assert g.precision.tolist() == [100.0]
+    assert g.translation_precision.tolist() == [100.0]
     np.testing.assert_array_equal(g.initial.position, [[0, 0, 0], [1, 2, 3]])
     np.testing.assert_array_equal(g.initial.wxyz, [[1, 0, 0, 0], [0.8, 0, 0, 0.6]])
     assert g.notices == ()
@@ -78,7 +78,7 @@ def test_a_line_by_hand(load):
 def test_quaternion_vector_is_a_quarter(load):
     g = load(VERTICES + EDGE, ReadOptions(rotation_information="quaternion-vector"))
     assert g.concentration.tolist() == [12.5]  # λ = Ω/2
-    assert g.precision.tolist() == [100.0]
+    assert g.translation_precision.tolist() == [100.0]
     assert g.origin["rotation_information"] == "quaternion-vector"
 
 
@@ -123,7 +123,7 @@ def test_unrotated_blocks_would_be_wrong(load):
     omega = np.diag([1.0, 2, 3, 10, 20, 30])
     g = load(f"EDGE_SE3:QUAT 0 1 0 0 0 0 0 {h} {h} {info_text(omega)}", FULL)
     np.testing.assert_allclose(g.concentration[0], np.diag([40, 20, 60]), atol=1e-12)
-    np.testing.assert_allclose(g.precision[0], np.diag([2, 1, 3]), atol=1e-12)
+    np.testing.assert_allclose(g.translation_precision[0], np.diag([2, 1, 3]), atol=1e-12)
 
 
 def test_trace_rule_against_se_sync(load):
@@ -134,7 +134,7 @@ def test_trace_rule_against_se_sync(load):
     g = load(text)
     kappa = 3 / (2 * np.trace(np.linalg.inv(omega[3:, 3:])))
     np.testing.assert_allclose(g.concentration, 4 * kappa, rtol=1e-13)
-    np.testing.assert_allclose(g.precision, 3 / np.trace(np.linalg.inv(omega[:3, :3])), rtol=1e-13)
+    np.testing.assert_allclose(g.translation_precision, 3 / np.trace(np.linalg.inv(omega[:3, :3])), rtol=1e-13)
     quarter = load(text, ReadOptions(rotation_information="quaternion-vector"))
     np.testing.assert_allclose(quarter.concentration, kappa, rtol=1e-13)
     eig_r, eig_t = np.linalg.eigvalsh(omega[3:, 3:]), np.linalg.eigvalsh(omega[:3, :3])
@@ -149,7 +149,7 @@ def test_full_stays_scalar_where_every_block_is_isotropic(load):
     assert g.is_isotropic
     mixed = np.diag([1.0, 1, 1, 1, 2, 3])
     g = load(EDGE + f"EDGE_SE3:QUAT 1 2 0 0 0 0 0 0 1 {info_text(mixed)}", FULL)
-    assert g.precision.shape == (2,)
+    assert g.translation_precision.shape == (2,)
     assert g.concentration.shape == (2, 3, 3)
     np.testing.assert_array_equal(g.concentration[0], 50 * np.eye(3))
 
@@ -157,7 +157,7 @@ def test_full_stays_scalar_where_every_block_is_isotropic(load):
 def test_information_of_any_size_survives_the_trace_rule(load):
     omega = np.diag([1e-90, 1e90, 1, 1e-60, 1e-60, 1e60])
     g = load(f"EDGE_SE3:QUAT 0 1 0 0 0 0 0 0 1 {info_text(omega)}")
-    np.testing.assert_allclose(g.precision, 3e-90, rtol=1e-12)
+    np.testing.assert_allclose(g.translation_precision, 3e-90, rtol=1e-12)
     np.testing.assert_allclose(g.concentration, 3e-60, rtol=1e-12)
 
 
@@ -172,13 +172,13 @@ def test_planar_lines(load):
     assert g.concentration.tolist() == [600.0]
     mean = 2 / np.trace(np.linalg.inv([[10, 1], [1, 20]]))
     # three axes with the plane's mean for z: the trace rule of three gives back the trace rule of two
-    np.testing.assert_allclose(g.precision, [mean], rtol=1e-14)
+    np.testing.assert_allclose(g.translation_precision, [mean], rtol=1e-14)
 
 
 def test_planar_full_keeps_the_plane_and_fills_the_rest(load):
     g = load(f"EDGE_SE2 3 4 1 2 {np.pi / 2!r} 10 1 0 20 0 300\n", FULL)
     mean = 2 / np.trace(np.linalg.inv([[10, 1], [1, 20]]))
-    np.testing.assert_allclose(g.precision[0], [[20, -1, 0], [-1, 10, 0], [0, 0, mean]], atol=1e-12)
+    np.testing.assert_allclose(g.translation_precision[0], [[20, -1, 0], [-1, 10, 0], [0, 0, mean]], atol=1e-12)
     assert g.concentration.tolist() == [600.0]
 
 
@@ -234,7 +234,7 @@ def test_zero_translation_information_is_a_rotation_only_edge(load):
 def test_zero_rotation_information_is_concentration_zero(load):
     g = load(f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(np.diag([4.0, 4, 4, 0, 0, 0]))}\n" + EDGE)
     assert g.concentration.tolist() == [0.0, 50.0]
-    assert g.precision.tolist() == [4.0, 100.0]
+    assert g.translation_precision.tolist() == [4.0, 100.0]
     assert any("1 edge with zero rotation information" in n for n in g.notices)
 
 
@@ -257,7 +257,7 @@ def test_blocks_that_are_zero_along_an_axis(load):
     text = EDGE + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(np.diag([1.0, 1, 0, 1, 1, 1]))}\n"
     refused(load, text, 2, "--precision full accepts")
     g = load(text, FULL)
-    np.testing.assert_array_equal(g.precision[1], np.diag([1, 1, 0]))
+    np.testing.assert_array_equal(g.translation_precision[1], np.diag([1, 1, 0]))
     assert any("no information along some axis" in n for n in g.notices)
 
 
@@ -441,7 +441,7 @@ def random_graph(seed: int, kind: str, n: int = 5, m: int = 8) -> PoseGraph:
     t = rng.standard_normal((m, 3))
     t[rng.random(m) < 0.3] = np.nan
     graph = PoseGraph.from_edges(
-        ends, quat.random_uniform(rng, m), t, concentration=concentration, precision=precision
+        ends, quat.random_uniform(rng, m), t, concentration=concentration, translation_precision=precision
     )  # fmt: skip
     return graph
 
@@ -464,11 +464,13 @@ def test_round_trip(tmp_path, seed, kind, meaning):
     np.testing.assert_array_equal(back.initial.position, poses.position)
     np.testing.assert_array_equal(back.initial.wxyz, poses.wxyz)
     np.testing.assert_allclose(back.concentration_matrices, graph.concentration_matrices, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(back.precision_matrices, graph.precision_matrices, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        back.translation_precision_matrices, graph.translation_precision_matrices, rtol=1e-12, atol=1e-12
+    )
     if kind == "scalar":  # nothing is turned: the last bit survives
         np.testing.assert_array_equal(back.concentration, graph.concentration)
         given_t = graph.has_translation
-        np.testing.assert_array_equal(back.precision[given_t], graph.precision[given_t])
+        np.testing.assert_array_equal(back.translation_precision[given_t], graph.translation_precision[given_t])
     a, b = (Posterior(g).reference_potential(poses) for g in (graph, back))
     assert a == pytest.approx(b, rel=1e-10)
 

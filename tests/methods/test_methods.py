@@ -60,7 +60,7 @@ def exact(nodes: int = 20, completeness: float = 0.45, seed: int = 3) -> Simulat
         j_from_i_wxyz=np.concatenate([g.j_from_i_wxyz, back[0]]),
         j_from_i_t=np.concatenate([g.j_from_i_t, back[1]]),
         concentration=1000.0 * 10.0 ** r.uniform(-1, 1, m),
-        precision=500.0 * 10.0 ** r.uniform(-1, 1, m),
+        translation_precision=500.0 * 10.0 ** r.uniform(-1, 1, m),
     )
     return Simulated(graph, made.truth)
 
@@ -122,7 +122,7 @@ def test_the_papers_sampler_is_exact_given_enough_steps() -> None:
 @pytest.mark.parametrize("method", [govindu, torsello, irls, irls_half, pgd])
 def test_iterations_find_the_exact_poses_from_a_wrong_start(method: Method) -> None:
     made = exact()
-    graph = replace(made.graph, concentration=np.asarray(1000.0), precision=np.asarray(500.0))
+    graph = replace(made.graph, concentration=np.asarray(1000.0), translation_precision=np.asarray(500.0))
     estimate = method(graph, start=disturbed(made.truth), iterations=5000)
     assert estimate.status == "converged"
     assert estimate.iterations > 2
@@ -154,11 +154,14 @@ def test_an_edge_without_weight_has_no_say(name: str) -> None:
         j_from_i_wxyz=np.where(wrong[:, None], quat.multiply(quat.exp([1.0, 0.5, -0.3]), g.j_from_i_wxyz), g.j_from_i_wxyz),
         j_from_i_t=np.where(wrong[:, None], g.j_from_i_t + 1.0, g.j_from_i_t),
         concentration=np.where(wrong, 1e-8, 1000.0),
-        precision=np.where(wrong, 1e-8, 1000.0),
+        translation_precision=np.where(wrong, 1e-8, 1000.0),
     )  # fmt: skip
     light = max(worst(METHODS[name][0](graph), made.truth))
     heavy = max(
-        worst(METHODS[name][0](replace(graph, concentration=np.asarray(1e3), precision=np.asarray(1e3))), made.truth)
+        worst(
+            METHODS[name][0](replace(graph, concentration=np.asarray(1e3), translation_precision=np.asarray(1e3))),
+            made.truth,
+        )
     )
     assert light < 1e-4
     # those that throw outliers away by themselves do so whatever the weight
@@ -248,7 +251,7 @@ def test_govindu_splits_the_error_of_a_loop_by_the_variances() -> None:
     weight_rot, weight_t = np.array([1.0, 2.0, 4.0]), np.array([3.0, 1.0, 1.0])
     graph = PoseGraph.from_edges(
         [(0, 1), (1, 2), (2, 0)], quat.exp(np.stack([zero, zero, angle], axis=1)), np.stack([zero, zero, height], axis=1),
-        concentration=weight_rot, precision=weight_t,
+        concentration=weight_rot, translation_precision=weight_t,
     )  # fmt: skip
     poses = govindu(graph).poses
     q, t = poses.node_from_world
@@ -437,7 +440,7 @@ def test_chordal_against_gtsam() -> None:
         j_from_i_wxyz=np.concatenate([g.j_from_i_wxyz, [quat.IDENTITY]]),
         j_from_i_t=np.concatenate([g.j_from_i_t, np.zeros((1, 3))]),
         concentration=np.append(np.full(g.n_edges, 50.0), 25.0),
-        precision=np.asarray(1.0),
+        translation_precision=np.asarray(1.0),
         fixed=(12,),
     )
     factors = gtsam.NonlinearFactorGraph()

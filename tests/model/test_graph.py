@@ -20,7 +20,7 @@ EDGES = [(0, 1), (1, 2), (2, 0), (2, "a"), ("a", "b"), ("b", "a"), (2**62, -5)]
 def build(edges=EDGES, **changes):  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)
     m = len(edges)
-    values = {"concentration": 100.0, "precision": 4.0, **changes}
+    values = {"concentration": 100.0, "translation_precision": 4.0, **changes}
     return PoseGraph.from_edges(edges, quat.random_uniform(rng, m), rng.standard_normal((m, 3)), **values)
 
 
@@ -73,7 +73,7 @@ def test_spanning_tree_is_the_best_one() -> None:
     [
         ({"concentration": -1.0}, r"edge 0 \(0 → 1\) has a rotation concentration that is not finite"),
         ({"concentration": np.nan}, "concentration that is not finite"),
-        ({"precision": np.full((7, 3, 3), -np.eye(3))}, "translation precision that is not finite and positive"),
+        ({"translation_precision": np.full((7, 3, 3), -np.eye(3))}, "translation precision that is not finite and positive"),
         ({"concentration": np.ones((6,))}, r"shape \(6,\); expected a scalar or one of \(7,\)"),
         ({"fixed": ("zz",)}, "fixed node 'zz' is not in the graph"),
     ],
@@ -114,7 +114,7 @@ def test_potential_is_additive_over_components_and_duplicates() -> None:
     twice = graph.with_edges(np.ones(7, dtype=bool)).subgraph(range(7))
     doubled = PoseGraph(
         twice.node_ids, np.tile(twice.edge_i, 2), np.tile(twice.edge_j, 2), np.tile(twice.j_from_i_wxyz, (2, 1)),
-        np.tile(twice.j_from_i_t, (2, 1)), np.tile(twice.concentration, 2), np.tile(twice.precision, 2),
+        np.tile(twice.j_from_i_t, (2, 1)), np.tile(twice.concentration, 2), np.tile(twice.translation_precision, 2),
     )  # fmt: skip
     assert Posterior(doubled).potential(poses) == pytest.approx(2 * total, rel=1e-13)
 
@@ -130,7 +130,7 @@ def test_isotropic_potential_is_se_syncs_objective() -> None:
         a, b = graph.edge_j[k], graph.edge_i[k]
         R_ab, t_ab = quat.to_matrix(graph.j_from_i_wxyz[k]), graph.j_from_i_t[k]
         F += graph.concentration[k] / 4 * np.sum((R[b] - R[a] @ R_ab) ** 2)
-        F += graph.precision[k] * np.sum((p[b] - p[a] - R[a] @ t_ab) ** 2)
+        F += graph.translation_precision[k] * np.sum((p[b] - p[a] - R[a] @ t_ab) ** 2)
     assert Posterior(graph).potential(poses) == pytest.approx(F / 2, rel=1e-13)
 
 

@@ -29,7 +29,7 @@ KINDS = ["scalar", "vector", "full"]
 def one_edge(concentration: object, precision: object = 1.0, t: object = None) -> PoseGraph:
     translation = None if t is None else [t]
     return PoseGraph.from_edges(
-        [(0, 1)], [quat.IDENTITY], translation, concentration=[concentration], precision=precision
+        [(0, 1)], [quat.IDENTITY], translation, concentration=[concentration], translation_precision=precision
     )
 
 
@@ -220,7 +220,7 @@ def test_hessian_is_the_derivative_of_the_gradient(tail, kind):
     graph = random_graph(rng, 5, 12, kind, rotation_only=True)
     graph = PoseGraph(
         graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, 0.05 * graph.concentration,
-        0.05 * graph.precision,
+        0.05 * graph.translation_precision,
     )  # fmt: skip
     posterior, poses = robust(graph, tail), random_poses(rng, 5)
     H = dense(Curvature(posterior), poses)
@@ -248,7 +248,7 @@ def test_gauss_newton_is_that_of_the_weighted_problem():
     weight = posterior.likelihood.weight(posterior.energies(poses))
     weighted = PoseGraph(
         graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, weight * graph.concentration,
-        weight * graph.precision,
+        weight * graph.translation_precision,
     )  # fmt: skip
     found, expected = (dense(Curvature(p), poses, exact=False) for p in (posterior, Posterior(weighted)))
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
@@ -266,7 +266,13 @@ def test_newton_ends_at_a_minimum_of_the_robust_potential(tail):
     wxyz = graph.j_from_i_wxyz.copy()
     wxyz[wrong] = quat.random_uniform(np.random.default_rng(1), len(wrong))
     graph = PoseGraph(
-        graph.node_ids, graph.edge_i, graph.edge_j, wxyz, graph.j_from_i_t, graph.concentration, graph.precision
+        graph.node_ids,
+        graph.edge_i,
+        graph.edge_j,
+        wxyz,
+        graph.j_from_i_t,
+        graph.concentration,
+        graph.translation_precision,
     )
     posterior = robust(graph, tail, 0.8)
     found = minimise(Curvature(posterior), made.truth)

@@ -75,7 +75,13 @@ def test_gradient_at_extreme_residual_angles(precision, angle):
     relative = quat.multiply(q[graph.edge_j], quat.conjugate(q[graph.edge_i]))
     measured = quat.multiply(quat.exp(angle * axis), relative)
     graph = PoseGraph(
-        graph.node_ids, graph.edge_i, graph.edge_j, measured, graph.j_from_i_t, graph.concentration, graph.precision
+        graph.node_ids,
+        graph.edge_i,
+        graph.edge_j,
+        measured,
+        graph.j_from_i_t,
+        graph.concentration,
+        graph.translation_precision,
     )
     assert_same_gradient(Posterior(graph), poses)
 
@@ -90,7 +96,7 @@ def test_signs_of_quaternions_do_not_matter(precision):
     flipped_poses = Poses(poses.ids, poses.wxyz * rng.choice([-1.0, 1.0], (6, 1)), poses.position)
     flipped_graph = PoseGraph(
         graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz * rng.choice([-1.0, 1.0], (20, 1)),
-        graph.j_from_i_t, graph.concentration, graph.precision,
+        graph.j_from_i_t, graph.concentration, graph.translation_precision,
     )  # fmt: skip
     other_energy, other = Posterior(flipped_graph, priors).gradient(flipped_poses)
     assert other_energy == pytest.approx(energy, rel=1e-14)
@@ -123,7 +129,13 @@ def test_a_wrong_gradient_is_noticed():
     wrong = graph.concentration.copy()
     wrong[5] *= 1.001
     other = PoseGraph(
-        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz, graph.j_from_i_t, wrong, graph.precision
+        graph.node_ids,
+        graph.edge_i,
+        graph.edge_j,
+        graph.j_from_i_wxyz,
+        graph.j_from_i_t,
+        wrong,
+        graph.translation_precision,
     )
     g = Posterior(other).gradient(poses)[1]
     expected = numerical_gradient(Posterior(graph), poses)

@@ -47,7 +47,11 @@ def ring(n: int = 12, noise: float = 0.02) -> tuple[PoseGraph, Poses]:
     """A ring of equal poses, and poses that turn once around on the way: a local optimum, U = n λ sin²(π/n) + …"""
     edges = [(k, (k + 1) % n) for k in range(n)]
     graph = PoseGraph.from_edges(
-        edges, quat.exp(noise * rng(1).standard_normal((n, 3))), np.zeros((n, 3)), concentration=8.0, precision=4.0
+        edges,
+        quat.exp(noise * rng(1).standard_normal((n, 3))),
+        np.zeros((n, 3)),
+        concentration=8.0,
+        translation_precision=4.0,
     )
     angle = 2.0 * np.pi * np.arange(n) / n
     return graph, Poses(graph.node_ids, quat.exp(angle[:, None] * np.array([0.0, 0.0, 1.0])), np.zeros((n, 3)))
@@ -111,7 +115,7 @@ def dense_certificate(graph: PoseGraph, X: np.ndarray) -> tuple[np.ndarray, np.n
             row[i, 0] += 1.0
             row[j, 0] -= 1.0
             row[j, 1:] -= t
-            J.append(np.sqrt(graph.precision[e]) * row.reshape(-1))
+            J.append(np.sqrt(graph.translation_precision[e]) * row.reshape(-1))
     J = np.array(J)
     M = J.T @ J
     XM = (M @ X.reshape(4 * n, -1)).reshape(X.shape)
@@ -199,7 +203,10 @@ def test_bound_of_anisotropic_graphs_and_priors(kind: str) -> None:
         graph = replace(graph, concentration=graph.concentration[:, None] * g.uniform(1.0, 2.0, (graph.n_edges, 3)))
     elif kind == "translations":
         a = g.standard_normal((graph.n_edges, 3, 3))
-        graph = replace(graph, precision=graph.precision[:, None, None] * (np.eye(3) + a @ np.swapaxes(a, 1, 2)))
+        graph = replace(
+            graph,
+            translation_precision=graph.translation_precision[:, None, None] * (np.eye(3) + a @ np.swapaxes(a, 1, 2)),
+        )
     elif kind == "rotation prior":
         priors = Priors(rotation=Bingham.from_mode(quat.IDENTITY, 2.0))
     else:
@@ -220,7 +227,9 @@ def test_bound_of_anisotropic_graphs_and_priors(kind: str) -> None:
 def test_the_isotropic_graph_below_lies_below() -> None:
     graph = simulate(10, seed=1).graph
     a = rng(1).standard_normal((2, graph.n_edges, 3, 3))
-    full = replace(graph, concentration=a[0] @ np.swapaxes(a[0], 1, 2), precision=a[1] @ np.swapaxes(a[1], 1, 2))
+    full = replace(
+        graph, concentration=a[0] @ np.swapaxes(a[0], 1, 2), translation_precision=a[1] @ np.swapaxes(a[1], 1, 2)
+    )
     below, exact = isotropic_below(full)
     assert not exact
     for k in range(20):
@@ -245,7 +254,7 @@ def test_components_isolated_nodes_and_rotation_only_edges() -> None:
         np.concatenate([one.j_from_i_wxyz, other.j_from_i_wxyz]),
         t,
         np.concatenate([one.concentration, other.concentration]),
-        np.concatenate([one.precision, other.precision]),
+        np.concatenate([one.translation_precision, other.translation_precision]),
     )
     posterior, poses = optimum(both)
     result = certify(posterior, poses)
@@ -271,7 +280,7 @@ def test_rotations_alone() -> None:
 
 def test_a_graph_without_noise_is_certified() -> None:
     graph = simulate(30, shape="sphere", sigma_rot_deg=0.0, sigma_trans=0.0, seed=1).graph
-    graph = replace(graph, concentration=np.full(graph.n_edges, 10.0), precision=np.ones(graph.n_edges))
+    graph = replace(graph, concentration=np.full(graph.n_edges, 10.0), translation_precision=np.ones(graph.n_edges))
     posterior, poses = optimum(graph)
     result = certify(posterior, poses)
     assert result.certified is True
@@ -284,7 +293,9 @@ def test_weights_over_ten_orders_are_never_certified_wrongly() -> None:
     graph = simulate(25, shape="random", sigma_rot_deg=10.0, sigma_trans=0.1, seed=3).graph
     g = rng(1)
     graph = replace(
-        graph, concentration=10.0 ** g.uniform(-5, 5, graph.n_edges), precision=10.0 ** g.uniform(-5, 5, graph.n_edges)
+        graph,
+        concentration=10.0 ** g.uniform(-5, 5, graph.n_edges),
+        translation_precision=10.0 ** g.uniform(-5, 5, graph.n_edges),
     )
     posterior, poses = optimum(graph)
     result = certify(posterior, poses)

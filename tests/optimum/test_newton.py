@@ -205,7 +205,7 @@ def test_graphs_that_break_others(edges: list[tuple[int, int]], weight: float) -
         quat.exp(0.1 * rng.standard_normal((m, 3))),
         rng.standard_normal((m, 3)),
         concentration=scale,
-        precision=scale,
+        translation_precision=scale,
     )
     solution = tempose.solve(graph, draws=0)
     assert solution.status == "solved"

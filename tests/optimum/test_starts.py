@@ -51,7 +51,7 @@ def two_copies(graph: PoseGraph) -> PoseGraph:
         j_from_i_wxyz=np.tile(graph.j_from_i_wxyz, (2, 1)),
         j_from_i_t=np.tile(graph.j_from_i_t, (2, 1)),
         concentration=np.tile(graph.concentration, 2),
-        precision=np.tile(graph.precision, 2),
+        translation_precision=np.tile(graph.translation_precision, 2),
     )
 
 
@@ -60,7 +60,7 @@ def spread_weights(graph: PoseGraph) -> PoseGraph:
     return replace(
         graph,
         concentration=10.0 ** g.uniform(-5, 5, graph.n_edges),
-        precision=10.0 ** g.uniform(-5, 5, graph.n_edges),
+        translation_precision=10.0 ** g.uniform(-5, 5, graph.n_edges),
     )
 
 
@@ -75,7 +75,7 @@ def doubled(graph: PoseGraph) -> PoseGraph:
         j_from_i_wxyz=np.concatenate([graph.j_from_i_wxyz, back_wxyz]),
         j_from_i_t=np.concatenate([graph.j_from_i_t, back_t]),
         concentration=np.tile(graph.concentration, 2),
-        precision=np.tile(graph.precision, 2),
+        translation_precision=np.tile(graph.translation_precision, 2),
     )
 
 
@@ -87,7 +87,7 @@ def some_without_translation(graph: PoseGraph) -> PoseGraph:
 
 
 def plain(graph: PoseGraph) -> PoseGraph:
-    return replace(graph, concentration=np.full(graph.n_edges, 8.0), precision=np.ones(graph.n_edges))
+    return replace(graph, concentration=np.full(graph.n_edges, 8.0), translation_precision=np.ones(graph.n_edges))
 
 
 VARIANTS = {
@@ -105,7 +105,7 @@ VARIANTS = {
 def test_without_noise_every_start_is_exact(kind: str, variant: str) -> None:
     graph = VARIANTS[variant](exact_graph())
     poses = start_poses(graph, kind, rng())
-    scale = float(np.sum(graph.concentration) + np.sum(graph.precision))
+    scale = float(np.sum(graph.concentration) + np.sum(graph.translation_precision))
     tolerance = 1e-13 if variant == "weights over ten orders" else 1e-20
     assert Posterior(graph).potential(poses) <= tolerance * scale
 
@@ -133,7 +133,7 @@ def test_positions_are_the_exact_minimiser(full: bool) -> None:
     graph = simulate(40, shape="torus", sigma_rot_deg=20.0, sigma_trans=0.5, seed=1).graph
     if full:
         a = rng(2).standard_normal((graph.n_edges, 3, 3))
-        graph = replace(graph, precision=a @ np.swapaxes(a, 1, 2) + 0.01 * np.eye(3))
+        graph = replace(graph, translation_precision=a @ np.swapaxes(a, 1, 2) + 0.01 * np.eye(3))
     poses = random_poses(graph, rng(3))
     best = replace(poses, position=positions_given_rotations(graph, poses.wxyz, poses.position))
     posterior = Posterior(graph)

@@ -51,7 +51,10 @@ def mixed_graph() -> PoseGraph:
     t[[6, 8]] = np.nan
     scale = 10.0 ** rng.uniform(-0.5, 0.5, (2, len(pairs)))
     return replace(
-        graph, j_from_i_t=t, concentration=graph.concentration * scale[0], precision=graph.precision * scale[1]
+        graph,
+        j_from_i_t=t,
+        concentration=graph.concentration * scale[0],
+        translation_precision=graph.translation_precision * scale[1],
     )
 
 

@@ -192,7 +192,7 @@ def brute_force(graph: PoseGraph, best: Poses, rng: np.random.Generator, n: int 
     energy = np.zeros(n)
     L, b = np.zeros((3, 3)), np.zeros((n, 3, 3))
     for e in range(3):
-        i, j, tau = graph.edge_i[e], graph.edge_j[e], graph.precision[e]
+        i, j, tau = graph.edge_i[e], graph.edge_j[e], graph.translation_precision[e]
         relative = quat.multiply(q[j], quat.conjugate(q[i]))
         error = quat.multiply(graph.j_from_i_wxyz[e], quat.conjugate(relative))
         energy += graph.concentration[e] * np.sum(error[:, 1:] ** 2, axis=1)
@@ -463,7 +463,7 @@ def anisotropic() -> Case:
     truth = Poses(tuple(range(5)), quat.random_uniform(rng, 5), rng.standard_normal((5, 3)))
     pairs = np.array([(a, b) for a in range(5) for b in range(a + 1, 5)])
     graph = measure(truth, pairs, 0.05, 0.1, rng)
-    return optimum(replace(graph, precision=np.tile(np.diag([50.0, 100.0, 200.0]), (10, 1, 1))), truth)
+    return optimum(replace(graph, translation_precision=np.tile(np.diag([50.0, 100.0, 200.0]), (10, 1, 1))), truth)
 
 
 def test_auto_falls_back_where_positions_cannot_be_integrated_out(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def two_nodes(translations: bool) -> PoseGraph:
     turn[4] += [1.0, 1.2, 0.0]
     return PoseGraph.from_edges(
         [(0, 1)] * 5, quat.exp(turn), t if translations else None, concentration=2.0 / SIGMA_ROT**2,
-        precision=1.0 / SIGMA_TRANS**2,
+        translation_precision=1.0 / SIGMA_TRANS**2,
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def summed_over_all_sets(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
             bingham = Bingham.from_matrix(-spread)
             total = log_normalizer(values[1:] - values[0]) - values[0]
             if graph.has_translation[0]:
-                t, tau = graph.j_from_i_t[inside], float(graph.precision[0])
+                t, tau = graph.j_from_i_t[inside], float(graph.translation_precision[0])
                 total += -0.5 * tau * np.sum((t - t.mean(0)) ** 2) + 1.5 * math.log(2 * math.pi / (tau * size))
             total += np.sum(np.log(likelihood.prior[inside]) + likelihood.log_inlier[inside])
             total += np.sum(np.log1p(-likelihood.prior[~inside]) + likelihood.log_outlier[~inside])
@@ -194,7 +194,13 @@ def test_weighted_blocks_and_energies(kind: str) -> None:
     out = np.zeros((7, 8))
     energy = posterior.gradient_into(packed(poses), posterior.workspace(), out, posterior.weighted_blocks(weights))
     shaped = weights.reshape(-1, *(1,) * (graph.concentration.ndim - 1))
-    weighted = Posterior(replace(graph, concentration=graph.concentration * shaped, precision=graph.precision * shaped))
+    weighted = Posterior(
+        replace(
+            graph,
+            concentration=graph.concentration * shaped,
+            translation_precision=graph.translation_precision * shaped,
+        )
+    )
     expected = weighted.gradient(poses)
     assert energy == pytest.approx(expected[0], rel=1e-12)
     assert out[:, :6] == pytest.approx(expected[1], rel=1e-10, abs=1e-10)

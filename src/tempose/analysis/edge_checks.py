@@ -318,7 +318,10 @@ def _information_roots(posterior: Posterior) -> tuple[Array, Array]:
     """Symmetric roots (m, 6, 6) of the edges' information, ``½Λ`` and P, and the projections onto their ranges."""
     graph = posterior.graph
     root, range_ = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
-    for part, matrix in ((slice(0, 3), 0.5 * graph.concentration_matrices), (slice(3, 6), graph.precision_matrices)):
+    for part, matrix in (
+        (slice(0, 3), 0.5 * graph.concentration_matrices),
+        (slice(3, 6), graph.translation_precision_matrices),
+    ):
         values, vectors = np.linalg.eigh(matrix)
         known = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
         kept = np.where(known, np.sqrt(np.maximum(values, 0.0)), 0.0)

@@ -18,7 +18,11 @@ def overview(graph: PoseGraph) -> dict[str, Any]:
     ids = graph.node_ids
     bridges = [f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]}" for k in graph.bridges]
     sigma_rot = np.degrees(sigma_from_concentration(np.maximum(graph.mean_concentration, 1e-300)))
-    precision = graph.precision if graph.precision.ndim == 1 else np.trace(graph.precision, axis1=1, axis2=2) / 3.0
+    precision = (
+        graph.translation_precision
+        if graph.translation_precision.ndim == 1
+        else np.trace(graph.translation_precision, axis1=1, axis2=2) / 3.0
+    )
     has = graph.has_translation & (precision > 0)
     return {
         "n_nodes": graph.n_nodes,

@@ -387,7 +387,7 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
     """Write a graph with everything it holds but its notices and origin; read it with ``precision="full"``."""
     shown = poses.select(graph.node_ids) if poses is not None else graph.initial
     lambda_names, lambda_rows = _precision_columns("lambda", graph.concentration, np.ones(graph.n_edges, dtype=bool))
-    tau_names, tau_rows = _precision_columns("tau", graph.precision, graph.has_translation)
+    tau_names, tau_rows = _precision_columns("tau", graph.translation_precision, graph.has_translation)
     prior_names = [] if graph.inlier_prior is None else ["inlier_prior"]
     prior = np.empty(0) if graph.inlier_prior is None else graph.inlier_prior
     prior_rows = [["" if np.isnan(x) else number_text(x)] for x in prior.tolist()] or [[]] * graph.n_edges

@@ -452,7 +452,9 @@ def write_graph(
     scale = CONCENTRATION_SCALE[rotation_information]
     back = quat.conjugate(graph.j_from_i_wxyz)
     omega = np.zeros((graph.n_edges, 6, 6))
-    tau = np.where(given[:, None, None], graph.precision_matrices, 0.0)  # where there is no translation it may be NaN
+    tau = np.where(
+        given[:, None, None], graph.translation_precision_matrices, 0.0
+    )  # where there is no translation it may be NaN
     omega[:, :3, :3] = _turned(tau, back)
     omega[:, 3:, 3:] = _turned(graph.concentration_matrices, back) / scale
     values = np.concatenate(

@@ -101,7 +101,11 @@ def typical_length(t: Array) -> float:
 
 def translation_weights(graph: PoseGraph) -> Array:
     """Positive weight of each edge's translation (m,): its mean precision; ones if no edge has a translation."""
-    value = graph.precision if graph.precision.ndim == 1 else np.trace(graph.precision, axis1=1, axis2=2) / 3.0
+    value = (
+        graph.translation_precision
+        if graph.translation_precision.ndim == 1
+        else np.trace(graph.translation_precision, axis1=1, axis2=2) / 3.0
+    )
     value = np.where(graph.has_translation, value, 0.0)
     positive = value[value > 0.0]
     return np.where(value > 0.0, value, float(positive.min()) * 1e-3) if len(positive) else np.ones(graph.n_edges)

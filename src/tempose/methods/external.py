@@ -76,7 +76,7 @@ def gtsam_gnc(graph: PoseGraph) -> Estimate:
         raise NotApplicable("needs a translation on every edge")
     factors = gtsam.NonlinearFactorGraph()
     sigma_rot = sigma_from_concentration(graph.mean_concentration)
-    sigma_trans = 1.0 / np.sqrt(np.einsum("maa->m", graph.precision_matrices) / 3.0)
+    sigma_trans = 1.0 / np.sqrt(np.einsum("maa->m", graph.translation_precision_matrices) / 3.0)
     for k in range(graph.n_edges):
         noise = gtsam.noiseModel.Diagonal.Sigmas(np.repeat([sigma_rot[k], sigma_trans[k]], 3))
         measured = gtsam.Pose3(gtsam.Rot3(*graph.j_from_i_wxyz[k]), graph.j_from_i_t[k])

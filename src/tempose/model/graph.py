@@ -41,7 +41,7 @@ class PoseGraph:
         Bingham concentrations of the rotations, ``U = νᵀΛν`` with ``|ν| = sin(θ/2)``: a scalar λ for all edges, one per
         edge (m,), three per edge (m, 3), or full (m, 3, 3), axes of node j's frame. For small errors a standard
         deviation of σ radians is λ = 2/σ².
-    precision
+    translation_precision
         Gaussian precisions of the translations: a scalar 1/σ², one per edge (m,), or full (m, 3, 3) in j's frame.
         Ignored where an edge has no translation.
     initial
@@ -63,7 +63,7 @@ class PoseGraph:
     j_from_i_wxyz: Array
     j_from_i_t: Array
     concentration: Array
-    precision: Array
+    translation_precision: Array
     initial: Poses | None = None
     fixed: tuple[NodeId, ...] = ()
     notices: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class PoseGraph:
                 raise GraphError(f"{name} must have shape ({m}, {width}), one row per edge, not {value.shape}")
             put(name, value)
         put("concentration", _as_precision(self.concentration, m, (3,), "concentration"))
-        put("precision", _as_precision(self.precision, m, (), "precision"))
+        put("translation_precision", _as_precision(self.translation_precision, m, (), "translation_precision"))
         if self.inlier_prior is not None:
             prior = np.array(self.inlier_prior, dtype=np.float64)
             if prior.shape != (m,):
@@ -131,7 +131,7 @@ class PoseGraph:
             _not_psd(self.concentration), "has a rotation concentration that is not finite and positive semi-definite"
         )
         self._refuse(
-            _not_psd(self.precision) & self.has_translation,
+            _not_psd(self.translation_precision) & self.has_translation,
             "has a translation precision that is not finite and positive semi-definite",
         )
 
@@ -159,7 +159,7 @@ class PoseGraph:
         j_from_i_t: ArrayLike | None = None,
         *,
         concentration: ArrayLike,
-        precision: ArrayLike = 1.0,
+        translation_precision: ArrayLike = 1.0,
         **more: Any,
     ) -> PoseGraph:
         """Graph from pairs of ids ``(i, j)`` and their measured ``j_from_i``.
@@ -179,7 +179,7 @@ class PoseGraph:
             rotations,
             t,
             np.asarray(concentration, float),
-            np.asarray(precision, float),
+            np.asarray(translation_precision, float),
             **more,
         )
 
@@ -215,7 +215,7 @@ class PoseGraph:
     @property
     def is_isotropic(self) -> bool:
         """Whether every edge has one λ and one σ², the model of the paper."""
-        return self.concentration.ndim == 1 and self.precision.ndim == 1
+        return self.concentration.ndim == 1 and self.translation_precision.ndim == 1
 
     @cached_property
     def concentration_matrices(self) -> Array:
@@ -223,9 +223,9 @@ class PoseGraph:
         return _as_matrices(self.concentration)
 
     @cached_property
-    def precision_matrices(self) -> Array:
+    def translation_precision_matrices(self) -> Array:
         """Translation precisions as full matrices (m, 3, 3) in j's frame; zero where there is no translation."""
-        return _as_matrices(self.precision) * self.has_translation[:, None, None]
+        return _as_matrices(self.translation_precision) * self.has_translation[:, None, None]
 
     @cached_property
     def degree(self) -> Index:
@@ -310,7 +310,7 @@ class PoseGraph:
             j_from_i_wxyz=self.j_from_i_wxyz[keep],
             j_from_i_t=self.j_from_i_t[keep],
             concentration=self.concentration[keep],
-            precision=self.precision[keep],
+            translation_precision=self.translation_precision[keep],
             inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
         )
 
@@ -363,7 +363,9 @@ class PoseGraph:
         """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none."""
         with np.errstate(divide="ignore"):
             rotation = np.sqrt(2.0 / self.mean_concentration)
-            translation = 1.0 / np.sqrt(np.einsum("maa->m", self.precision_matrices[self.has_translation]) / 3.0)
+            translation = 1.0 / np.sqrt(
+                np.einsum("maa->m", self.translation_precision_matrices[self.has_translation]) / 3.0
+            )
         first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
         return first, second
 

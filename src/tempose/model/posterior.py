@@ -133,7 +133,7 @@ class Posterior:
         r = residuals(self.graph, poses)
         t = np.nan_to_num(r.translation)
         rotation = np.einsum("ma,mab,mb->m", r.nu, self.graph.concentration_matrices, r.nu)
-        return rotation, 0.5 * np.einsum("ma,mab,mb->m", t, self.graph.precision_matrices, t)
+        return rotation, 0.5 * np.einsum("ma,mab,mb->m", t, self.graph.translation_precision_matrices, t)
 
     def energies(self, poses: Poses) -> Array:
         """Quadratic energy of each edge (m,), ``νᵀΛν + ½ rᵀPr``."""
@@ -263,9 +263,9 @@ def _edge_rows(posterior: Posterior, full: bool) -> Array:
     graph = posterior.graph
     if full:
         upper = np.triu_indices(3)
-        parts = [graph.concentration_matrices[:, *upper], graph.precision_matrices[:, *upper]]
+        parts = [graph.concentration_matrices[:, *upper], graph.translation_precision_matrices[:, *upper]]
     else:
-        parts = [graph.concentration[:, None], (graph.precision * graph.has_translation)[:, None]]
+        parts = [graph.concentration[:, None], (graph.translation_precision * graph.has_translation)[:, None]]
     if posterior.likelihood is not None:
         parts.append(posterior.likelihood.rows)
     return np.concatenate([graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t), *parts], axis=1)

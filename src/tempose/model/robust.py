@@ -174,11 +174,11 @@ def outlier_spread(graph: PoseGraph) -> float:
 def _translations(graph: PoseGraph) -> tuple[Array, Array, Array]:
     """Eigenvalues (m, 3) of the precisions, the measured translation along the axes that have one (m, 3), their number (m,)."""
     t = np.nan_to_num(graph.j_from_i_t)
-    if graph.precision.ndim == 1:
-        values = np.repeat((graph.precision * graph.has_translation)[:, None], 3, axis=1)
+    if graph.translation_precision.ndim == 1:
+        values = np.repeat((graph.translation_precision * graph.has_translation)[:, None], 3, axis=1)
         along = t
     else:
-        values, vectors = np.linalg.eigh(graph.precision_matrices)
+        values, vectors = np.linalg.eigh(graph.translation_precision_matrices)
         values = np.where(values > 1e-12 * values[:, -1:], values, 0.0)
         along = np.einsum("mab,ma->mb", vectors, t)
     known = values > 0.0

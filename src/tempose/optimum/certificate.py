@@ -100,9 +100,9 @@ def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:
     """The largest isotropic graph whose potential is nowhere above, and whether it is the graph itself."""
     if graph.is_isotropic:
         return graph, True
-    ends = [_eigenvalue_ends(value) for value in (graph.concentration, graph.precision)]
+    ends = [_eigenvalue_ends(value) for value in (graph.concentration, graph.translation_precision)]
     exact = all(bool(np.all(high - low <= 1e-12 * high)) for low, high in ends)
-    return replace(graph, concentration=ends[0][0], precision=ends[1][0]), exact
+    return replace(graph, concentration=ends[0][0], translation_precision=ends[1][0]), exact
 
 
 def _eigenvalue_ends(value: Array) -> tuple[Array, Array]:

@@ -125,7 +125,7 @@ def _rounding_floor(posterior: Posterior, position: Array) -> float:
     """What U amounts to when all residuals are at rounding: the least that can be told from zero."""
     graph = posterior.graph
     size = float(np.abs(position).max(initial=1.0))
-    translation = np.einsum("maa->", graph.precision_matrices) if graph.n_edges else 0.0
+    translation = np.einsum("maa->", graph.translation_precision_matrices) if graph.n_edges else 0.0
     return 1e-30 * float(graph.mean_concentration.sum() + translation * size**2) + 1e-300
 
 

@@ -55,7 +55,7 @@ class Quadratic:
         """``i, j, Q, t, κ, τ`` of every edge."""
         g = self.graph
         Q, t = quat.to_matrix(g.j_from_i_wxyz), np.nan_to_num(g.j_from_i_t)
-        return g.edge_i, g.edge_j, Q, t, g.concentration / 4.0, g.precision * g.has_translation
+        return g.edge_i, g.edge_j, Q, t, g.concentration / 4.0, g.translation_precision * g.has_translation
 
     @cached_property
     def blocks(self) -> tuple[Array, Array]:

@@ -295,7 +295,7 @@ def position_holds(graph: PoseGraph) -> Index:
     An anchor of the graph where the set has one, else its first node.
     """
     n = graph.n_nodes
-    P = graph.precision
+    P = graph.translation_precision
     weight = P if P.ndim == 1 else np.trace(P, axis1=1, axis2=2)
     edge = graph.has_translation & (weight > 0.0)
     if np.array_equal(edge, graph.has_translation):
@@ -325,8 +325,12 @@ def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None 
     held[position_holds(graph)] = True
     if m == 0 or held.all():
         return position
-    scalar = graph.precision.ndim == 1
-    P = (graph.precision * graph.has_translation)[:, None, None] if scalar else graph.precision_matrices
+    scalar = graph.translation_precision.ndim == 1
+    P = (
+        (graph.translation_precision * graph.has_translation)[:, None, None]
+        if scalar
+        else graph.translation_precision_matrices
+    )
     R, t = quat.to_matrix(wxyz), np.nan_to_num(graph.j_from_i_t)
     diagonal, off, rhs = np.zeros((n, 3, 3)), np.empty((m, 3, 3)), np.zeros((n, 3))
     _kernels.position_blocks(graph.edge_i, graph.edge_j, R, P, t, held, position, diagonal, off, rhs)

@@ -255,5 +255,5 @@ def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> EdgeEner
     sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
     scaled = curvature.posterior.graph
     used_rotation = 0.5 * np.einsum("mab,mba->m", scaled.concentration_matrices, sigma[:, :3, :3])
-    used_translation = np.einsum("mab,mba->m", scaled.precision_matrices, sigma[:, 3:, 3:])
+    used_translation = np.einsum("mab,mba->m", scaled.translation_precision_matrices, sigma[:, 3:, 3:])
     return EdgeEnergies(graph, rotation, translation, used_rotation, used_translation)

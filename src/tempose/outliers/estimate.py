@@ -233,6 +233,10 @@ def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
         return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
 
     return Posterior(
-        replace(graph, concentration=weighted(graph.concentration), precision=weighted(graph.precision)),
+        replace(
+            graph,
+            concentration=weighted(graph.concentration),
+            translation_precision=weighted(graph.translation_precision),
+        ),
         posterior.priors,
     )

@@ -83,7 +83,7 @@ class Parameters:
         return replace(
             stated,
             concentration=stated.concentration / self.rotation_scale**2,
-            precision=stated.precision / self.translation_scale**2,
+            translation_precision=stated.translation_precision / self.translation_scale**2,
         )
 
     def likelihood(self, stated: PoseGraph, own: Array) -> RobustLikelihood:

@@ -313,7 +313,7 @@ class PositionPrecision:
     def __init__(self, posterior: Posterior, held: Mask) -> None:
         graph = posterior.graph
         self.of_edges = _scalars(
-            graph.precision_matrices, "a translation with a different precision along different axes"
+            graph.translation_precision_matrices, "a translation with a different precision along different axes"
         )
         prior = _scalars(
             posterior.priors.gaussian(graph.n_nodes)[1], "a prior with a different precision along different axes"

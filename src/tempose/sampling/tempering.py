@@ -198,7 +198,11 @@ def hottest(posterior: Posterior, beta: float) -> float:
     """The β at which an ordinary edge may turn over, at most ``beta``."""
     graph = posterior.graph
     turned = np.linalg.eigvalsh(graph.concentration_matrices)[:, -1]
-    shift = np.einsum("maa->m", graph.precision_matrices) / 3.0 * np.sum(np.nan_to_num(graph.j_from_i_t) ** 2, axis=1)
+    shift = (
+        np.einsum("maa->m", graph.translation_precision_matrices)
+        / 3.0
+        * np.sum(np.nan_to_num(graph.j_from_i_t) ** 2, axis=1)
+    )
     return min(beta, HOTTEST / max(float(np.median(turned + 2.0 * shift)), 1e-300))
 
 

@@ -100,7 +100,9 @@ class Synchronised:
     def widened(self, factor: float) -> Synchronised:
         """The same with all variances of the graph times a factor, which moves no optimum."""
         graph = replace(
-            self.graph, concentration=self.graph.concentration / factor, precision=self.graph.precision / factor
+            self.graph,
+            concentration=self.graph.concentration / factor,
+            translation_precision=self.graph.translation_precision / factor,
         )
         return replace(self, graph=graph)
 
@@ -228,7 +230,7 @@ class Edges:
         return replace(
             self.base,
             concentration=np.asarray(2.0 * np.linalg.inv(rotation)),
-            precision=np.linalg.inv(direction) / (s**2)[:, None, None],
+            translation_precision=np.linalg.inv(direction) / (s**2)[:, None, None],
         )
 
     def _blocks(self, more: tuple[float, float]) -> tuple[Array, Array]:
@@ -288,7 +290,7 @@ def _typical(width: float) -> float:
 
 def _weighted(graph: PoseGraph, weight: Array) -> PoseGraph:
     w = np.maximum(weight, 1e-9)[:, None, None]  # nothing falls off the graph while it is being solved
-    return replace(graph, concentration=graph.concentration * w, precision=graph.precision * w)
+    return replace(graph, concentration=graph.concentration * w, translation_precision=graph.translation_precision * w)
 
 
 def _some_edges(graph: PoseGraph, rows: Index) -> PoseGraph:

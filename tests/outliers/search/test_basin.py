@@ -78,7 +78,7 @@ def test_triangles_are_those_of_the_definition() -> None:
         np.concatenate([graph.j_from_i_wxyz, wxyz]),
         np.concatenate([graph.j_from_i_t, t]),
         graph.concentration[0],
-        graph.precision[0],
+        graph.translation_precision[0],
     )
     found = triangles(graph)
     plain = plain_triangles(graph)
@@ -197,7 +197,9 @@ def test_votes_bring_back_a_lost_node(made: Simulated) -> None:
 def test_the_basin_is_the_right_one_without_any_noise_level(share: float) -> None:
     made = simulate(50, completeness=0.5, seed=11)
     graph, wrong = spoil(made, share, 12)
-    lying = replace(graph, concentration=graph.concentration * 1e4, precision=graph.precision * 1e-3)  # never used
+    lying = replace(
+        graph, concentration=graph.concentration * 1e4, translation_precision=graph.translation_precision * 1e-3
+    )  # never used
     oracle = tempose.solve(graph.with_edges(~wrong), draws=0, certify=False).estimate
     best = pose_errors(oracle, made.truth).mean_rotation_deg
     found = find_basins(lying).best
@@ -306,7 +308,9 @@ def test_a_fit_that_only_rejects_more_does_not_compete(made: Simulated) -> None:
 
 def test_a_fit_that_takes_all_noise_for_wide_does_not_compete(made: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, wrong = spoil(made, 0.75, 1)
-    blurred = replace(graph, concentration=graph.concentration / 300.0, precision=graph.precision / 300.0)
+    blurred = replace(
+        graph, concentration=graph.concentration / 300.0, translation_precision=graph.translation_precision / 300.0
+    )
     start = with_positions(graph, chordal_rotations(graph))
     narrow = fit(graph, made.truth)
     wide = fit(blurred, start, RobustOptions(noise="given", inlier_probability=0.95))

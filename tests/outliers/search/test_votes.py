@@ -192,7 +192,7 @@ def problem(translations: str, seed: int) -> tuple[Narrow, np.ndarray]:
         np.concatenate([graph.j_from_i_wxyz, more[0]]),
         np.concatenate([graph.j_from_i_t, more[1]]),
         graph.concentration[0] * rng.uniform(0.5, 2.0, graph.n_edges + 3),
-        graph.precision[0],
+        graph.translation_precision[0],
     )
     if translations != "all":
         missing = np.ones(graph.n_edges, dtype=bool) if translations == "none" else rng.random(graph.n_edges) < 0.3

@@ -81,7 +81,7 @@ def test_anisotropic_noise_has_the_axes_of_its_precision() -> None:
     scaled, wrong = [], []
     for case in cases(setting, 60):
         r = residuals(case.graph, case.truth)
-        P = case.graph.precision_matrices
+        P = case.graph.translation_precision_matrices
         scaled.append(np.einsum("ma,mab,mb->m", r.translation, P, r.translation))
         turned = quat.rotate(case.truth.wxyz[case.graph.edge_j], r.translation)  # the world's frame instead of j's
         wrong.append(np.einsum("ma,mab,mb->m", turned, P, turned))

@@ -206,6 +206,6 @@ def _narrow_translation(graph: PoseGraph, halves: HalfEdges, sigma_rot: float) -
 
 
 def _stated_sigma_trans(graph: PoseGraph) -> float:
-    stated = np.einsum("maa->m", graph.precision_matrices)[graph.has_translation] / 3.0
+    stated = np.einsum("maa->m", graph.translation_precision_matrices)[graph.has_translation] / 3.0
     stated = stated[stated > 0.0]
     return float(1.0 / np.sqrt(np.median(stated))) if len(stated) else math.nan

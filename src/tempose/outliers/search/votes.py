@@ -59,7 +59,7 @@ class Narrow:
         rot = 0.5 / sigma_rot**2 * w / np.median(w)
         trans = np.zeros(graph.n_edges)
         if graph.has_translation.any() and np.isfinite(sigma_trans):
-            stated = np.einsum("maa->m", graph.precision_matrices)
+            stated = np.einsum("maa->m", graph.translation_precision_matrices)
             has = stated > 0.0
             trans[has] = 0.5 / sigma_trans**2 * stated[has] / np.median(stated[has])
         freedom = np.where(trans > 0.0, 6.0, 3.0)

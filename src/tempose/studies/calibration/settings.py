@@ -151,7 +151,7 @@ def draw_case(setting: Setting, rng: np.random.Generator) -> Case:
     concentration = _matrices(m, concentration_from_sigma(np.radians(setting.sigma_rot_deg)), setting.anisotropy, rng)
     precision = _matrices(m, setting.sigma_trans**-2, setting.anisotropy, rng)
     noise = _noise(concentration, precision, rng)
-    graph = replace(plan, concentration=concentration, precision=precision)
+    graph = replace(plan, concentration=concentration, translation_precision=precision)
     tree = np.zeros(m, dtype=bool)
     if setting.has_priors:
         truth = _from_priors(setting.priors(), graph, rng)

@@ -52,7 +52,7 @@ def run(cell: Cell) -> list[Row]:
     if cell["rotations_only"]:
         graph = replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
     bad = corrupt(graph, cell["share"], seed=cell["seed"], kind="uniform")
-    unknown = replace(bad.graph, concentration=np.asarray(2.0), precision=np.asarray(1.0))
+    unknown = replace(bad.graph, concentration=np.asarray(2.0), translation_precision=np.asarray(1.0))
     solution = solve(unknown, robust=True, noise="auto", draws=0, certify=False, seed=cell["seed"])
     verdicts, laplace = solution.verdicts, solution.laplace
     assert verdicts is not None
