@@ -139,7 +139,8 @@ def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
 
 
 def _covered(found: Reconstruction, truth: Poses) -> str:
-    from tempose.sfm.accuracy import camera_errors, inside
+    from tempose.analysis.regions import inside
+    from tempose.sfm.accuracy import camera_errors
 
-    turned, placed = (inside(squared, 0.95) for squared in camera_errors(found.scene, truth))
+    turned, placed = (inside(squared, 0.95, 3) for squared in camera_errors(found.scene, truth))
     return f"inside the 95% regions: {turned.sum()} orientations and {placed.sum()} positions of {len(placed)} true cameras"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import chi2
 
-from tempose._typing import Array, Mask
+from tempose._typing import Array
+from tempose.analysis.regions import squared_distance
 from tempose.analysis.summary import tangent
 from tempose.geometry import align
 from tempose.geometry.alignment import Similarity
@@ -22,14 +22,14 @@ def camera_errors(scene: Scene, truth: Poses) -> tuple[Array, Array]:
     rows = _known(scene, truth)
     poses, true = scene.poses.select([scene.poses.ids[k] for k in rows]), _part(scene, truth)
     off, C = tangent(*_into(scene, truth).apply(true.wxyz, true.position), poses), scene.camera_covariance[rows]
-    return squared(off[:, :3], C[:, :3, :3]), squared(off[:, 3:], C[:, 3:, 3:])
+    return squared_distance(off[:, :3], C[:, :3, :3]), squared_distance(off[:, 3:], C[:, 3:, 3:])
 
 
 def point_errors(scene: Scene, truth: Poses, points: Array) -> Array:
     """The same of the good points; ``points`` (p, 3) are true places in the frame of ``truth``, NaN where there is none."""
     moved = _into(scene, truth).apply(np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1)), points)[1]
     good = np.flatnonzero(scene.structure.status == GOOD)
-    return squared((moved - scene.structure.position)[good], scene.structure.covariance[good])
+    return squared_distance((moved - scene.structure.position)[good], scene.structure.covariance[good])
 
 
 def _known(scene: Scene, truth: Poses) -> list[int]:
@@ -46,13 +46,3 @@ def _into(scene: Scene, truth: Poses) -> Similarity:
     true = _part(scene, truth)
     poses = scene.poses.select(true.ids)
     return align((true.wxyz, true.position), (poses.wxyz, poses.position), "sim3")
-
-
-def inside(squared_errors: Array, level: float) -> Mask:
-    """Which errors lie inside the region of a level."""
-    return np.asarray(squared_errors < chi2.ppf(level, 3))
-
-
-def squared(error: Array, covariance: Array) -> Array:
-    """``eᵀ C⁻¹ e`` (n,) of errors (n, 3) with covariances (n, 3, 3)."""
-    return np.asarray(np.einsum("na,nab,nb->n", error, np.linalg.inv(covariance), error))

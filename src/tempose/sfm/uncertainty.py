@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2
 
 from tempose._support import streams
 from tempose._typing import Array, Index, Mask
+from tempose.analysis.regions import LEVELS, squared_radius
 from tempose.analysis.summary import tangent
 from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
@@ -40,7 +40,6 @@ from tempose.sfm.views import Views
 NEIGHBOURHOODS = 64
 """Cells of about equally many points that the scene is cut into; a half has half of them, drawn at random."""
 _GAUSSIAN_DRAWS = 200
-_LEVELS = (0.5, 0.8, 0.95)
 _FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 _PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
@@ -267,7 +266,7 @@ def _excess_width(off: Array, covariance: Array) -> Array:
     for c in (slice(0, 3), slice(3, 6)):
         block = covariance[:, c, c]
         distance = np.einsum("rna,nab,rnb->rn", off[..., c], np.linalg.inv(block), off[..., c])
-        factors.append(np.mean(np.quantile(distance, _LEVELS) / chi2.ppf(_LEVELS, 3)))
+        factors.append(np.mean(np.quantile(distance, LEVELS) / squared_radius(LEVELS, 3)))
     return np.array(factors)
 
 

@@ -30,7 +30,8 @@ from tempose.studies.calibration.fitting import (
     unmeasured_pairs,
 )
 from tempose.studies.calibration.settings import Case, draw_case
-from tempose.studies.calibration.uniformity import coverage, finding, holm, rank_tests
+from tempose.studies.calibration.uniformity import coverage_test, finding, holm, rank_tests
+from tempose.studies.coverage import coverage
 
 SMALL = Setting("small", 6, 0.5, 3.0, 0.05)
 WIDE = Setting("wide", 5, 0.4, 40.0, 0.5)
@@ -131,7 +132,7 @@ def test_ranks_of_exchangeable_numbers_are_uniform_and_others_are_not() -> None:
             assert (stats.kstest(ranks, "uniform").pvalue > 1e-3) == uniform
         covered = coverage([[u] for u in distances], 0.95)
         assert covered.error == pytest.approx(np.sqrt(covered.share * (1 - covered.share) / 400), abs=1e-3)
-        assert (covered.test("s", "node distance").p_value > 1e-3) == uniform
+        assert (coverage_test(covered, "s", "node distance").p_value > 1e-3) == uniform
 
 
 def test_holm_and_words() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tempose.studies.calibration.fitting import QUANTITIES
 from tempose.studies.calibration.result import Calibration
-from tempose.studies.calibration.uniformity import LEVELS
+from tempose.studies.coverage import LEVELS
 
 _GROUPS = {"U": "#b3261e", "node": "#1f5fa8", "pair": "#2e8b57", "distance": "#8a4fbf"}
 _BARS = {"node": "#1f5fa8", "pair": "#2e8b57", "node, Gaussian": "#c9d6e8", "pair, Gaussian": "#cfe6d8"}

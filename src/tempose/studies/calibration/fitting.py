@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tempose._support import streams
 from tempose._typing import Array, Index
 from tempose.analysis.diagnostics import COORDINATES, FEWEST_DRAWS, ess_bulk
+from tempose.analysis.regions import probability_within, squared_distance
 from tempose.errors import TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -228,5 +228,5 @@ def _laplace_levels(laplace: Laplace | None, graph: PoseGraph, pairs: Index, tru
     for (a, b), error in zip(pairs.tolist(), true, strict=True):
         ids = graph.node_ids
         covariance = laplace.joint(ids[b], ids[b])[:6, :6] if a == WORLD else laplace.relative(ids[a], ids[b])[1]
-        levels.append(float(stats.chi2.cdf(error @ np.linalg.solve(covariance, error), 6)))
+        levels.append(float(probability_within(squared_distance(error, covariance), 6)))
     return levels

@@ -17,7 +17,8 @@ from tempose._support.files import write_atomically
 from tempose._typing import Array
 from tempose.studies.calibration.fitting import QUANTITIES, FitRow
 from tempose.studies.calibration.settings import Setting
-from tempose.studies.calibration.uniformity import LEVELS, Coverage, RankTest, coverage, holm, rank_tests
+from tempose.studies.calibration.uniformity import RankTest, coverage_test, holm, rank_tests
+from tempose.studies.coverage import LEVELS, Coverage, coverage
 
 SIGNIFICANT = 0.01  # of the corrected p-value
 FEWEST_GRAPHS = 20  # of a setting, for anything to be said
@@ -64,7 +65,7 @@ class Calibration:
                     found += rank_tests(setting.name, quantity, self.ranks(setting.name, quantity))
                 for region in ("node", "pair"):
                     covered = [self.coverage(setting.name, region, level) for level in LEVELS]
-                    found += [c.test(setting.name, f"{region} distance") for c in covered]
+                    found += [coverage_test(c, setting.name, f"{region} distance") for c in covered]
         corrected = holm([test.p_value for test in found]).tolist()
         return tuple(replace(test, corrected=p) for test, p in zip(found, corrected, strict=True))
 

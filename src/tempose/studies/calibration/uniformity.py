@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from tempose._typing import Array
+from tempose.studies.coverage import Coverage
 
-LEVELS = (0.5, 0.8, 0.95)
 _GRAPHS_PER_BIN, _MOST_BINS = 10, 20
 
 
@@ -76,35 +76,8 @@ def finding(u: Array) -> str:
     return "the draws are too narrow" if spread > 0 else "the draws are too wide"
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """Share of truths inside a region, over all nodes (or pairs) of all graphs.
-
-    ``error`` is one standard error; the nodes of a graph are not independent, so it is from graph to graph.
-    """
-
-    level: float
-    share: float
-    error: float
-    graphs: int
-
-    def test(self, setting: str, quantity: str) -> RankTest:
-        """Whether the share is the level, by its distance in standard errors; not yet corrected."""
-        p = float(2.0 * stats.t.sf(abs(self.share - self.level) / self.error, max(self.graphs - 1, 1)))
-        words = f"regions of {self.level:.0%} hold {self} % of the truths"
-        return RankTest(setting, quantity, f"coverage {self.level:.0%}", p, p, words)
-
-    def __str__(self) -> str:
-        return f"{100 * self.share:.1f} ± {100 * self.error:.1f}"
-
-
-def coverage(ranks_by_graph: list[list[float]], level: float) -> Coverage:
-    """Coverage of the regions of probability ``level``, from the ranks of distances of each graph."""
-    inside = np.array([np.mean(np.asarray(ranks) < level) for ranks in ranks_by_graph if len(ranks)])
-    if not len(inside):
-        return Coverage(level, np.nan, np.nan, 0)
-    n = len(inside)
-    count = sum(len(ranks) for ranks in ranks_by_graph)
-    floor = np.sqrt(level * (1.0 - level) / count)  # if all truths of a small run are inside, it still is not certain
-    error = max(float(np.std(inside, ddof=1) / np.sqrt(n)) if n > 1 else 0.0, floor)
-    return Coverage(level, float(inside.mean()), float(error), n)
+def coverage_test(covered: Coverage, setting: str, quantity: str) -> RankTest:
+    """Whether the share inside is the level, by its distance in standard errors; not yet corrected."""
+    p = float(2.0 * stats.t.sf(abs(covered.share - covered.level) / covered.error, max(covered.graphs - 1, 1)))
+    words = f"regions of {covered.level:.0%} hold {covered} % of the truths"
+    return RankTest(setting, quantity, f"coverage {covered.level:.0%}", p, p, words)

@@ -11,8 +11,8 @@ from tempose.sfm.accuracy import camera_errors
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import reconstruct_views
 from tempose.studies import figures, photographs
+from tempose.studies.coverage import LEVELS, column, shares
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
-from tempose.studies.experiments.sfm_coverage import LEVELS, shares
 
 CALIBRATIONS = {"as assumed": None, "taken as perfect": 0.0}
 KINDS = ("orientation", "position")
@@ -36,7 +36,7 @@ def run(cell: Cell) -> list[Row]:
     sigma_rot, sigma_pos = scene.camera_sigma
     return [
         {
-            **shares(squared),
+            **shares(squared, 3),
             "median_sigma_rot_deg": float(np.median(sigma_rot)),
             "median_sigma_pos": float(np.median(sigma_pos)),
         }
@@ -53,8 +53,8 @@ def table(rows: list[Row]) -> list[Row]:
             count = [row[f"n_{kind}"] for row in part]
             line[f"n_{kind}"] = sum(count)
             for level in LEVELS:
-                column = f"{kind}_{100 * level:.0f}"
-                line[column] = float(np.average([row[column] for row in part], weights=count))
+                share = column(kind, level)
+                line[share] = float(np.average([row[share] for row in part], weights=count))
         out.append(line)
     return out
 
@@ -83,7 +83,7 @@ def text(result: Result) -> str:
     lines = ["cameras inside the 50, 80 and 95 % regions"]
     for line in result.table:
         told = ", ".join(
-            f"{kind}s " + " ".join(f"{line[f'{kind}_{100 * level:.0f}'] * line[f'n_{kind}']:.0f}" for level in LEVELS)
+            f"{kind}s " + " ".join(f"{line[column(kind, level)] * line[f'n_{kind}']:.0f}" for level in LEVELS)
             for kind in KINDS
         )
         lines.append(f"{line['data']}, calibration {line['calibration']}: {told} of {line['n_position']}")

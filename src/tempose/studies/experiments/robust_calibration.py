@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tempose._support.streams import generator
-from tempose.geometry import quaternion as quat
-from tempose.geometry import se3
+from tempose._typing import Array
 from tempose.model.poses import Poses
 from tempose.optimum.laplace import Laplace
 from tempose.simulation import corrupt, simulate
 from tempose.solver import solve
 from tempose.studies import figures
+from tempose.studies.coverage import LEVELS, column, pair_distance, shares
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -27,7 +26,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Wide noise of rotations alone leaves real doubt about edges; with accurate poses there is hardly any."""
 SHARES = {"poses": (0.0, 0.3, 0.5, 0.7), "rotations": (0.1, 0.3, 0.5)}
 BINS = np.array([0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
-LEVELS = (0.5, 0.8, 0.95)
 PAIRS = 40
 FEWEST = 5  # edges in a bin that is drawn
 
@@ -61,7 +59,7 @@ def run(cell: Cell) -> list[Row]:
         "sigma_rot_ratio": np.degrees(sigma_rot) / cell["sigma_rot_deg"],
         "sigma_trans_ratio": None if cell["rotations_only"] else sigma_trans / cell["sigma_trans"],
         "pi_error": abs(verdicts.parameters.inlier_probability - (1.0 - cell["share"])),
-        **({} if laplace is None else inside(laplace, made.truth, cell)),
+        **({} if laplace is None else shares({"inside": distances(laplace, made.truth, cell)}, _dimension(cell))),
     }
     p, right = verdicts.inlier_probability, ~bad.is_wrong
     which = np.clip(np.searchsorted(BINS, p, side="right") - 1, 0, len(BINS) - 2)
@@ -73,24 +71,24 @@ def run(cell: Cell) -> list[Row]:
     return [{name: None if value is None else float(value) for name, value in row.items()}, *bins]
 
 
-def inside(laplace: Laplace, truth: Poses, cell: Cell) -> dict[str, float]:
-    """Share of true relative poses within the regions of the Gaussian approximation, for random pairs of nodes."""
+def distances(laplace: Laplace, truth: Poses, cell: Cell) -> Array:
+    """Squared distances of true relative poses by the Gaussian approximation, for random pairs of nodes."""
     rng = generator(cell["seed"], "calibrate")
-    size = 3 if cell["rotations_only"] else 6
-    levels = []
-    for a, b in (rng.choice(len(truth), 2, replace=False).tolist() for _ in range(PAIRS)):
-        (wxyz, t), sigma = laplace.relative(truth.ids[a], truth.ids[b])
-        true = se3.compose(se3.inverse((truth.wxyz[a], truth.position[a])), (truth.wxyz[b], truth.position[b]))
-        error = np.concatenate([quat.log(quat.multiply(true[0], quat.conjugate(wxyz))), true[1] - t])[:size]
-        distance = float(error @ np.linalg.solve(sigma[:size, :size], error))
-        levels.append(float(special.gammainc(0.5 * size, 0.5 * distance)))
-    return {f"inside_{100 * level:.0f}": float(np.mean(np.array(levels) < level)) for level in LEVELS}
+    pairs = [rng.choice(len(truth), 2, replace=False).tolist() for _ in range(PAIRS)]
+    size = _dimension(cell)
+    return np.array(
+        [pair_distance(*laplace.relative(truth.ids[a], truth.ids[b]), truth, a, b, dimension=size) for a, b in pairs]
+    )
+
+
+def _dimension(cell: Cell) -> int:
+    return 3 if cell["rotations_only"] else 6
 
 
 def table(rows: list[Row]) -> list[Row]:
     """Means and standard errors over the seeds of every setting and share, then the reliability of every setting."""
     lines: list[Row] = []
-    names = ("sigma_rot_ratio", "sigma_trans_ratio", "pi_error", *(f"inside_{100 * level:.0f}" for level in LEVELS))
+    names = ("sigma_rot_ratio", "sigma_trans_ratio", "pi_error", *(column("inside", level) for level in LEVELS))
     for setting, share in dict.fromkeys((row["setting"], row["share"]) for row in rows):
         here = [row for row in rows if (row["setting"], row["share"]) == (setting, share) and "bin" not in row]
         line: Row = {"setting": setting, "share": share, "n": len(here)}
@@ -138,7 +136,7 @@ def draw(result: Result, home: Path) -> list[Path]:
                     linestyle="-" if "rot" in name else "--", label=f"{setting}, {kind}",
                 )  # fmt: skip
         for level in LEVELS:
-            name = f"inside_{100 * level:.0f}"
+            name = column("inside", level)
             axes[2].errorbar(
                 [line["share"] for line in lines], [line[name] for line in lines],
                 [line[f"{name}_se"] or 0.0 for line in lines], marker="o", markersize=4, linewidth=1.2, color=colour,

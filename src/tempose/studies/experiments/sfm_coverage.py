@@ -13,7 +13,7 @@ import numpy as np
 
 from tempose._typing import Array, Index
 from tempose.model.poses import Poses
-from tempose.sfm.accuracy import camera_errors, inside, point_errors
+from tempose.sfm.accuracy import camera_errors, point_errors
 from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import read_views, reconstruct_views
@@ -21,6 +21,7 @@ from tempose.sfm.scene import Scene
 from tempose.sfm.synchronise import SyncOptions
 from tempose.sfm.views import Views
 from tempose.studies import figures
+from tempose.studies.coverage import LEVELS, column, shares
 from tempose.studies.experiment import Cell, DataMissing, Experiment, Result, Row, RunOptions, as_text, over_seeds
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -30,11 +31,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "few pairs": {"cameras": 10, "points": 200, "noise_px": 0.5, "source": "database", "missing_pairs": 0.5},
     "wrong matches": {"cameras": 8, "points": 200, "noise_px": 0.3, "source": "database", "right_matches": 0.8},
 }
-LEVELS = (0.5, 0.8, 0.95)
 KINDS = ("orientation", "position", "point")
 EXACT = SfmOptions(sync=SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0), calibration_error=0.0)
 """For cameras that are calibrated perfectly, as those of COLMAP's data sets are."""
-_COLUMNS = tuple(f"{kind}_{100 * level:.0f}" for kind in KINDS for level in LEVELS)
+_COLUMNS = tuple(column(kind, level) for kind in KINDS for level in LEVELS)
 
 
 def cells(options: RunOptions) -> list[Cell]:
@@ -105,7 +105,7 @@ def make(folder: Path, cell: Cell) -> Made:
 
 def run(cell: Cell) -> list[Row]:
     """Share of the true cameras and points of one data set inside the regions of each level."""
-    return [shares(squared_errors(cell))]
+    return [shares(squared_errors(cell), 3)]
 
 
 def squared_errors(cell: Cell) -> dict[str, Array]:
@@ -117,15 +117,6 @@ def squared_errors(cell: Cell) -> dict[str, Array]:
     which = true_points(scene, views, made.label)
     truth = np.where(which[:, None] >= 0, made.points[which], np.nan)
     return normalised_errors(scene, made.poses, truth)
-
-
-def shares(squared: dict[str, Array]) -> Row:
-    """Share of normalised errors inside the region of each level, and how many there are; NaN has no truth."""
-    row: Row = {f"n_{kind}": int(np.isfinite(errors).sum()) for kind, errors in squared.items()}
-    for (kind, errors), level in itertools.product(squared.items(), LEVELS):
-        known = errors[np.isfinite(errors)]
-        row[f"{kind}_{100 * level:.0f}"] = float(np.mean(inside(known, level))) if len(known) else None
-    return row
 
 
 def true_points(scene: Scene, views: Views, label: tuple[Index, ...]) -> Index:
@@ -164,11 +155,11 @@ def draw(result: Result, home: Path) -> list[Path]:
     names = [line["setting"] for line in result.table]
     for ax, kind in zip(axes, KINDS, strict=True):
         for level in LEVELS:
-            column = f"{kind}_{100 * level:.0f}"
+            share = column(kind, level)
             ax.axhline(level, color="#8a8f98", linewidth=1.0)
             ax.errorbar(
-                range(len(names)), [line[column] for line in result.table],
-                [2.0 * (line[f"{column}_se"] or 0.0) for line in result.table],
+                range(len(names)), [line[share] for line in result.table],
+                [2.0 * (line[f"{share}_se"] or 0.0) for line in result.table],
                 fmt="o", markersize=4, capsize=2, color="#6a3d9a", linewidth=1.2,
             )  # fmt: skip
         ax.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=7)
@@ -180,11 +171,11 @@ def draw(result: Result, home: Path) -> list[Path]:
 def text(result: Result) -> str:
     """Coverage of all data sets."""
     lines = [
-        {"kind": kind, "level": f"{100 * level:.0f}%", "share": line[column], "share_se": line[f"{column}_se"]}
+        {"kind": kind, "level": f"{100 * level:.0f}%", "share": line[name], "share_se": line[f"{name}_se"]}
         for line in result.table[-1:]
         for kind in KINDS
         for level in LEVELS
-        for column in [f"{kind}_{100 * level:.0f}"]
+        for name in [column(kind, level)]
     ]
     return as_text(lines, "kind", "level", "share", f"inside, {result.table[-1]['n']} data sets")
 

@@ -1,0 +1,96 @@
+"""How many truths lie inside regions of stated probability: one rule for calibration and experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tempose._typing import Array
+from tempose.analysis.regions import LEVELS, inside, squared_distance
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.poses import Poses
+from tempose.studies.experiment import Row
+
+__all__ = ["LEVELS", "Coverage", "column", "coverage", "pair_distance", "shares"]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Share of truths inside a region of probability ``level``, over all truths of all graphs.
+
+    ``error`` is one standard error; the truths of a graph are not independent, so it is from graph to graph.
+    """
+
+    level: float
+    share: float
+    error: float
+    graphs: int
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:.1f} ± {100 * self.error:.1f}"
+
+
+def coverage(by_graph: Sequence[ArrayLike], level: float) -> Coverage:
+    """Coverage of the regions of probability ``level``.
+
+    Parameters
+    ----------
+    by_graph
+        Per graph, the probability of the smallest region that holds each truth: the rank of its distance among draws, or
+        :func:`tempose.analysis.regions.probability_within`.
+    level
+        Of the regions.
+    """
+    graphs = [u for u in (np.asarray(one, float).reshape(-1) for one in by_graph) if len(u)]
+    if not graphs:
+        return Coverage(level, np.nan, np.nan, 0)
+    held = np.array([np.mean(u < level) for u in graphs])
+    n, count = len(held), sum(len(u) for u in graphs)
+    floor = np.sqrt(level * (1.0 - level) / count)  # if all truths of a small run are inside, it still is not certain
+    error = max(float(np.std(held, ddof=1) / np.sqrt(n)) if n > 1 else 0.0, floor)
+    return Coverage(level, float(held.mean()), float(error), n)
+
+
+def column(kind: str, level: float) -> str:
+    """Name of the column with the share of a kind of truths inside, for instance ``position_95``."""
+    return f"{kind}_{100 * level:.0f}"
+
+
+def shares(squared: Mapping[str, Array], dimension: int) -> Row:
+    """Shares inside the regions of all levels, by kind, and how many truths there are; NaN has no truth.
+
+    Parameters
+    ----------
+    squared
+        Squared distances of the truths of each kind.
+    dimension
+        Of an error.
+    """
+    known = {kind: distance[np.isfinite(distance)] for kind, distance in squared.items()}
+    row: Row = {f"n_{kind}": len(distance) for kind, distance in known.items()}
+    for kind, distance in known.items():
+        for level in LEVELS:
+            row[column(kind, level)] = float(np.mean(inside(distance, level, dimension))) if len(distance) else None
+    return row
+
+
+def pair_distance(
+    mean: tuple[Array, Array], covariance: Array, truth: Poses, a: int, b: int, *, dimension: int = 6
+) -> float:
+    """Squared distance of the true relative pose of two nodes from its estimate.
+
+    Parameters
+    ----------
+    mean, covariance
+        Pose of row ``b`` seen from row ``a``, and the covariance (6, 6) of its rotation vector and translation in a's frame.
+    dimension
+        6, or 3 for the rotation alone.
+    """
+    wxyz, position = truth.wxyz, truth.position
+    q, t = se3.compose(se3.inverse((wxyz[a], position[a])), (wxyz[b], position[b]))
+    error = np.concatenate([quat.log(quat.multiply(q, quat.conjugate(mean[0]))), t - mean[1]])
+    return float(squared_distance(error[:dimension], covariance[:dimension, :dimension]))
