@@ -15,7 +15,7 @@ import tempose
 from helpers.wrong_edges import with_wrong_edges, without_noise_levels
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
-from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.errors import GraphError, NotApplicable, ParseError, TemposeError
 from tempose.io import ReadOptions, read_graph, write_graph, write_poses
 from tempose.optimum.proof import certify
 from tempose.outliers.estimate import kept_problem, own_probabilities
@@ -144,7 +144,7 @@ def test_trusted_odometry_and_priors_of_the_file(problem):
     assert solution.likelihood.prior[first] == 0.5
     assert np.sum(solution.likelihood.prior == 0.99) == consecutive.sum() - 1
     named = replace(graph, node_ids=tuple(f"n{k}" for k in graph.node_ids))
-    with pytest.raises(OptionError, match="consecutive integer ids"):
+    with pytest.raises(NotApplicable, match="consecutive integer ids"):
         own_probabilities(named, 0.99)
 
 

@@ -1,7 +1,8 @@
-"""Every error tempose raises on purpose.
+"""Every error tempose raises on purpose, one class for each meaning.
 
 A :class:`TemposeError` is a user's mistake or an honest limit, told in one line: where it is (file and line, node
-or edge), what was expected, and what to do. The command line prints it without a traceback and exits with 1.
+or edge), what was expected, and what to do. The command line prints it without a traceback and exits with 2 if an
+option is wrong (:class:`OptionError`), else with 1.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class ParseError(TemposeError):
         super().__init__(f"{where}: {message}")
 
 
+class FileError(TemposeError):
+    """A file or a directory that cannot be written, or is in use for something else."""
+
+
 class GraphError(TemposeError):
     """A graph, or a pose set, that does not make sense; names the node or the edge."""
 
@@ -41,5 +46,44 @@ class OptionError(TemposeError):
     """An option with a value outside its range, or options that contradict each other."""
 
 
+class ArgumentError(TemposeError):
+    """Data handed to a function that it cannot work with: of the wrong shape, out of range, or incomplete."""
+
+
 class DrawsError(TemposeError):
-    """A directory of draws that cannot be read or resumed."""
+    """Draws that cannot be read or resumed, or are too few for what was asked of them."""
+
+
+class NotApplicable(TemposeError):  # noqa: N818  (it is an answer, not a mistake)
+    """A sampler or a method that does not apply to a problem.
+
+    Parameters
+    ----------
+    message
+        What does not apply, why, and what does.
+    cause
+        The why alone, in a few words, for whoever falls back on something else and says so.
+    """
+
+    def __init__(self, message: str, cause: str = "") -> None:
+        self.cause = cause or message
+        super().__init__(message)
+
+
+class MissingPackage(TemposeError):  # noqa: N818  (it is an answer, not a mistake)
+    """An optional package that is not installed, with the line that installs it.
+
+    Parameters
+    ----------
+    what
+        What needs it.
+    package
+        Its name.
+    extra
+        The extra of tempose that brings it, ``None`` if there is none.
+    """
+
+    def __init__(self, what: str, package: str, extra: str | None) -> None:
+        self.package, self.extra = package, extra
+        wanted = package if extra is None else f"'tempose[{extra}]'"
+        super().__init__(f"{package} is needed for {what}: pip install {wanted}")

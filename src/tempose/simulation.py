@@ -8,7 +8,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._typing import Array, Index, Mask
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham, concentration_from_sigma
@@ -188,7 +188,9 @@ def ambiguous_loop_odds(nodes: int = 8, sigma_rot_deg: float = 15.0, closure_deg
     def at(angle: float) -> float:
         terms = m * transform**nodes * np.sin(m * angle) / np.sin(angle)
         if not np.sum(terms) > 1e-12 * np.sum(np.abs(terms)):
-            raise OptionError("these odds are beyond double precision: the noise is too small for such a contradiction")
+            raise NotApplicable(
+                "these odds are beyond double precision: the noise is too small for such a contradiction"
+            )
         return float(np.sum(terms))
 
     shorter, longer = at(0.5 * np.radians(closure_deg)), at(np.pi - 0.5 * np.radians(closure_deg))

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tempose._support.files import csv_text, write_atomically
+from tempose._support.files import write_atomically
+from tempose._support.tables import csv_text
 from tempose._typing import Array, NodeId
 from tempose.analysis.accuracy import graph_consistency
 from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose, diagnostics_lines
@@ -21,7 +22,7 @@ from tempose.analysis.edge_checks import EdgeChecks, check_edges
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import PROBES, Modes, find_modes
 from tempose.analysis.summary import NodeSummary, RelativeSummary, node_summary, relative_summary, summarise
-from tempose.errors import DrawsError, OptionError
+from tempose.errors import ArgumentError, DrawsError
 from tempose.io.csvfile import name_text
 from tempose.model.bingham import Bingham
 from tempose.model.gauge import FRAME, ORDER, Gauge, find_id
@@ -171,14 +172,14 @@ class Solution:
     def mode_nodes(self, k: int) -> NodeSummary | None:
         """Mean and covariance of every node in mode ``k`` of :attr:`modes`; ``None`` if it has fewer than two draws."""
         if self.draws is None or self.modes is None or not 0 <= k < len(self.modes):
-            raise OptionError(f"there is no mode {k}: there are {0 if self.modes is None else len(self.modes)}")
+            raise ArgumentError(f"there is no mode {k}: there are {0 if self.modes is None else len(self.modes)}")
         own = self.modes.draws(self.draws, k)
         return summarise(own, self.modes[k].poses, self.gauge) if own.n_draws >= 2 else None
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
         if self.nodes is None:
-            raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
+            raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
         return np.asarray(self.nodes.covariance[find_id(self.estimate, node)])
 
     def relative_covariance(self, a: NodeId, b: NodeId) -> RelativeSummary:
@@ -189,7 +190,7 @@ class Solution:
         if self._own_draws is not None and self._own_draws.n_draws >= 2:
             return relative_summary(self._own_draws, self.estimate, a, b)
         if self.laplace is None:
-            raise OptionError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
+            raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
         mean, covariance = self.laplace.relative(a, b)
         return RelativeSummary(a, b, mean, covariance, "laplace", 0)
 
@@ -337,7 +338,7 @@ class Solution:
     def to_arviz(self) -> Any:
         """The draws as an ArviZ object, in the solution's gauge; see :func:`tempose.analysis.export.to_arviz`."""
         if self.draws is None:
-            raise OptionError("this solution has no draws to export")
+            raise DrawsError("this solution has no draws to export")
         return to_arviz(self.draws, self.estimate, self.gauge)
 
     # ------------------------------------------------------------------ files

@@ -8,7 +8,6 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from tempose import paper
 from tempose._support import streams
 from tempose._support.files import write_atomically
+from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
@@ -45,18 +45,6 @@ from tempose.sampling.draws import Draws, recorded_sampler
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
 from tempose.solution import Solution, certificate_facts, certificate_from_facts
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a solve is: ``phase`` in words, ``done`` of ``total`` units of work in it."""
-
-    phase: str
-    done: float
-    total: float
-
-
-ProgressHook = Callable[[Progress], None]
 
 
 def solve(
@@ -100,7 +88,7 @@ def solve(
     if changes:
         options = replace(options, **changes)
     stop = stop or threading.Event()
-    report = progress or (lambda _: None)
+    report = progress or silent
     graph, notices = _prepare(graph, options)
     gauge = Gauge(graph, options.gauge)
     home, temporary = _directory(directory)

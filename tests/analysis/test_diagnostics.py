@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import tempose
 from tempose.analysis import diagnostics as diag
 from tempose.analysis.summary import summarise
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
@@ -117,7 +117,7 @@ def test_rhat_sees_shift_scale_drift_and_one_chain() -> None:
     assert diag.rhat(x * [[1.0], [1.0], [1.0], [3.0]]) > 1.05  # same mean: only the folded ranks see it
     assert diag.rhat(x[:1] + np.linspace(0.0, 2.0, 500)) > 1.05
     assert diag.rhat(np.random.default_rng(5).standard_cauchy((4, 500))) < 1.01
-    with pytest.raises(OptionError, match="at least 4 draws"):
+    with pytest.raises(ArgumentError, match="at least 4 draws"):
         diag.rhat(x[:, :3])
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from tempose.analysis.edge_checks import EdgeChecks, check_edges, leave_one_out, predict_relative
 from tempose.analysis.summary import relative_summary
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
@@ -84,13 +84,13 @@ def test_tail_probability_is_uniform_under_the_prediction() -> None:
 
 def test_bad_requests() -> None:
     draws = cloud(np.random.default_rng(3), 10)
-    with pytest.raises(OptionError, match="no node 'c'"):
+    with pytest.raises(GraphError, match="no node 'c'"):
         predict_relative(draws, "a", "c")
-    with pytest.raises(OptionError, match="random generator"):
+    with pytest.raises(ArgumentError, match="random generator"):
         predict_relative(draws, "a", "b", concentration=100.0)
-    with pytest.raises(OptionError, match="positive definite"):
+    with pytest.raises(ArgumentError, match="positive definite"):
         predict_relative(draws, "a", "b", precision=np.zeros((3, 3)), rng=np.random.default_rng(0))
-    with pytest.raises(OptionError, match="at least 2 draws"):
+    with pytest.raises(DrawsError, match="at least 2 draws"):
         predict_relative(Draws(("a", "b"), 1.0, (), ()), "a", "b")
 
 

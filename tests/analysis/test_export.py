@@ -16,7 +16,7 @@ import pytest
 import tempose
 from tempose.analysis.diagnostics import ess_bulk
 from tempose.analysis.export import to_arviz, to_netcdf
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, DrawsError, FileError, MissingPackage
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
@@ -87,16 +87,16 @@ def test_missing_arviz_says_how_to_get_it(
     made: tuple[PoseGraph, Poses, Draws], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pretend(monkeypatch)
-    with pytest.raises(OptionError, match=r"pip install 'tempose\[arviz\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'tempose\[arviz\]'"):
         to_arviz(made[2])
-    with pytest.raises(OptionError, match=r"pip install 'tempose\[arviz\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'tempose\[arviz\]'"):
         to_netcdf(tmp_path / "draws.nc", made[2])
 
 
 def test_bad_requests(made: tuple[PoseGraph, Poses, Draws]) -> None:
-    with pytest.raises(OptionError, match="both a reference and a gauge"):
+    with pytest.raises(ArgumentError, match="both a reference and a gauge"):
         to_arviz(made[2], made[1])
-    with pytest.raises(OptionError, match="no draws"):
+    with pytest.raises(DrawsError, match="no draws"):
         to_arviz(Draws((0,), 1.0, (), ()))
 
 
@@ -129,7 +129,7 @@ def test_netcdf_round_trip(made: tuple[PoseGraph, Poses, Draws], tmp_path: Path)
             back["rotation"].values, to_arviz(draws, truth, Gauge(graph))["posterior"]["rotation"].values
         )
         assert list(back["axis"].values) == ["x", "y", "z"] and back.attrs["gauge"] == str(Gauge(graph))
-    with pytest.raises(OptionError, match="cannot write"):
+    with pytest.raises(FileError, match="cannot write"):
         to_netcdf(tmp_path / "missing" / "draws.nc", draws)
 
 

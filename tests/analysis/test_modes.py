@@ -17,7 +17,7 @@ from tempose.analysis.diagnostics import mcse_mean
 from tempose.analysis.modes import Minima, Modes, find_modes, gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.schemes import Scheme
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
@@ -72,7 +72,7 @@ def test_odds_of_a_loop_by_symmetry_and_by_gaussians() -> None:
     narrow = two_modes(ambiguous_loop(12, 8.0, 177.0))
     assert narrow.gaussian[0] == pytest.approx(ambiguous_loop_odds(12, 8.0, 177.0), abs=3e-3)
     assert 0.6 < narrow.gaussian[0] < 0.95
-    with pytest.raises(OptionError, match="beyond double precision"):
+    with pytest.raises(NotApplicable, match="beyond double precision"):
         ambiguous_loop_odds(12, 2.0, 179.5)
 
 
@@ -291,10 +291,10 @@ def test_replicas_move_as_the_adjusted_geodesics_do(loop: Two) -> None:
 
 
 def test_what_cannot_be_tempered_or_jumped_says_why(loop: Two) -> None:
-    with pytest.raises(OptionError, match="at least two strict minima"):
+    with pytest.raises(NotApplicable, match="at least two strict minima"):
         choose("jumping", replace(loop.problem(0), modes=()))
     big = tempose.simulate(400, shape="trajectory", sigma_rot_deg=0.01, sigma_trans=0.001, seed=0).graph
-    with pytest.raises(OptionError, match=r"would need about \d+ inverse temperatures"):
+    with pytest.raises(NotApplicable, match=r"would need about \d+ inverse temperatures"):
         tempose.solve(big, sampler="tempering", draws=4, certify=False)
 
 
@@ -332,7 +332,7 @@ def test_wrong_closures_are_weighed_by_tempering() -> None:
     ("sampler", "words"), [("jumping", "robust likelihood|two strict"), ("tempering", "comes back")]
 )
 def test_what_would_be_wrong_with_wrong_edges_is_refused(sampler: str, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
+    with pytest.raises(NotApplicable, match=words):
         tempose.solve(contradicting_closures(True), draws=4, sampler=sampler, starts=8, **ROBUST)
 
 

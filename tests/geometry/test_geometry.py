@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, OptionError
 from tempose.geometry import ALIGNMENTS, Similarity, align, se3, sphere
 from tempose.geometry import quaternion as quat
 
@@ -190,5 +190,5 @@ def test_alignment_minimises_what_it_says() -> None:
 def test_alignment_errors_teach() -> None:
     with pytest.raises(OptionError, match="choose one of se3, sim3"):
         align((np.zeros((1, 4)), np.zeros((1, 3))), (np.zeros((1, 4)), np.zeros((1, 3))), "affine")
-    with pytest.raises(OptionError, match="cannot align 1 poses to 2"):
+    with pytest.raises(ArgumentError, match="cannot align 1 poses to 2"):
         align((np.zeros((1, 4)), np.zeros((1, 3))), (np.zeros((2, 4)), np.zeros((2, 3))))

@@ -9,9 +9,8 @@ import pytest
 
 from helpers.graphs import random_graph
 from tempose.analysis.accuracy import pose_errors
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.methods import NotApplicable
 from tempose.methods._kernels import divergence, rotation_errors, shrink
 from tempose.methods.external import colmap_rotation_averaging
 from tempose.methods.irls import robust_rotations

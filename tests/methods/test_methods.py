@@ -19,11 +19,11 @@ from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.dynamics.chain import Dynamics, GeodesicChain
 from tempose.dynamics.schemes import Scheme
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import read_poses
-from tempose.methods import METHODS, Estimate, NotApplicable, compare
+from tempose.methods import METHODS, Estimate, compare
 from tempose.methods.base import Averaging, motion_weights, motions
 from tempose.methods.chordal import chordal
 from tempose.methods.eig import defect_matrix, eig_se3, eig_se3_irls
@@ -517,7 +517,8 @@ def test_other_software_stands_beside_if_asked_for(monkeypatch: pytest.MonkeyPat
     assert "gnc" not in {row.method for row in compare(graph, methods=["tree"]).rows}
     monkeypatch.setitem(sys.modules, "gtsam", None)
     (row,) = compare(graph, made.truth, ["gnc"]).rows
-    assert (row.status, row.message) == ("left out", "needs GTSAM: pip install gtsam")
+    expected = "gtsam is needed for graduated non-convexity: pip install 'tempose[bench]'"
+    assert (row.status, row.message) == ("left out", expected)
     monkeypatch.undo()
     pytest.importorskip("gtsam")
     gnc, robust = compare(graph, made.truth, ["gnc", "robust"]).rows

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import i0e, i1e
 from scipy.stats import kstest
 
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion
 from tempose.model import bingham
 from tempose.model.bingham import Bingham
@@ -254,7 +254,7 @@ def test_arrays_are_copied_read_only_and_exactly_orthonormal():
     ],
 )
 def test_mistakes_are_one_clear_line(make, message):
-    with pytest.raises(OptionError, match=message) as caught:
+    with pytest.raises(ArgumentError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
@@ -124,7 +124,7 @@ def test_names() -> None:
     assert set(BUILT) < set(STARTS)
     with pytest.raises(OptionError, match="chordal"):
         start_poses(exact_graph(), "nonsense", rng())
-    with pytest.raises(OptionError, match="no poses of its own"):
+    with pytest.raises(NotApplicable, match="no poses of its own"):
         start_poses(exact_graph(), "given", rng())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.wrong_edges import rotations_only, with_wrong_edges, without_noise_levels
 from tempose.analysis.accuracy import pose_errors
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.posterior import Posterior
@@ -131,12 +131,12 @@ def test_parameters_converge_to_the_same_from_other_beginnings():
 def test_noise_is_not_made_up_where_nothing_checks_anything():
     made = simulate(12, shape="sphere", seed=1)
     chain = made.graph.with_edges(np.abs(made.graph.edge_i - made.graph.edge_j) == 1)
-    with pytest.raises(OptionError, match="noise of rotations cannot be estimated: no edge is checked"):
+    with pytest.raises(NotApplicable, match="noise of rotations cannot be estimated: no edge is checked"):
         fit(chain, made.truth)
     assert fit(chain, made.truth, RobustOptions("given")).status == "converged"
     few = made.graph.j_from_i_t.copy()
     few[np.abs(made.graph.edge_i - made.graph.edge_j) != 1] = np.nan
-    with pytest.raises(OptionError, match="noise of translations"):
+    with pytest.raises(NotApplicable, match="noise of translations"):
         fit(replace(made.graph, j_from_i_t=few), made.truth)
 
 

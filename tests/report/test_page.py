@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tempose.errors import GraphError, OptionError
+from tempose.errors import ArgumentError, GraphError, MissingPackage, OptionError
 from tempose.report import page
 from tempose.report import widgets as parts
 from tempose.report.page import ReportData, Trace, render_page, write_page
@@ -338,9 +338,9 @@ def test_pose_that_is_not_finite_is_named():
 
 
 def test_bad_fact_and_trace():
-    with pytest.raises(OptionError, match="tone"):
+    with pytest.raises(ArgumentError, match="tone"):
         Fact("a", "b", tone="loud")
-    with pytest.raises(OptionError, match="steps"):
+    with pytest.raises(ArgumentError, match="steps"):
         Trace("a", [1, 2], [1.0])
 
 
@@ -412,7 +412,7 @@ def test_picture_mistakes(tmp_path):
         save_picture(make_data(), tmp_path / "graph.g2o")
     with pytest.raises(OptionError, match="positive"):
         plot_graph(make_data(), factor=0)
-    with pytest.raises(OptionError, match="three-dimensional"):
+    with pytest.raises(ArgumentError, match="three-dimensional"):
         plot_graph(make_data(), ax=object())
 
 
@@ -421,5 +421,5 @@ def test_missing_matplotlib_tells_what_to_install(monkeypatch):
         if name.split(".")[0] in ("matplotlib", "mpl_toolkits"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(OptionError, match=r"pip install 'tempose\[plot\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'tempose\[plot\]'"):
         plot_graph(make_data())

@@ -16,7 +16,7 @@ from helpers.graphs import random_graph
 from helpers.sampling import Case, mean_and_error, optimum
 from tempose._support import streams
 from tempose.analysis.summary import relative_summary
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
@@ -471,7 +471,7 @@ def test_auto_falls_back_where_positions_cannot_be_integrated_out(tmp_path: Path
     choice = choose("auto", case.problem())
     assert choice.sampler.name == "geodesic-mh"
     assert "different precision along different axes" in choice.reason
-    with pytest.raises(OptionError, match="use the sampler geodesic-mh"):
+    with pytest.raises(NotApplicable, match="use the sampler geodesic-mh"):
         choose("collapsed", case.problem())
     draws = case.run("auto", 2000, tmp_path, beta=20.0)
     mean, error = mean_and_error(20.0 * (draws.energies[0] - case.lowest))
@@ -483,7 +483,7 @@ def test_auto_falls_back_without_a_minimum() -> None:
     choice = choose("auto", replace(case.problem(), laplace=None))
     assert choice.sampler.name == "geodesic-mh"
     assert "no strict minimum" in choice.reason
-    with pytest.raises(OptionError, match="not positive definite"):
+    with pytest.raises(NotApplicable, match="not positive definite"):
         choose("collapsed", replace(case.problem(), laplace=None))
 
 

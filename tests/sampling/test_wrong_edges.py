@@ -15,7 +15,7 @@ from helpers.kernels import packed, random_graph, random_poses
 from helpers.sampling import Case, mean_and_error
 from helpers.wrong_edges import with_wrong_edges
 from tempose.analysis.edge_checks import check_edges
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham, log_normalizer
 from tempose.model.graph import PoseGraph
@@ -177,7 +177,7 @@ def test_auto_prefers_collapsed_and_refuses_it_where_it_is_not_exact() -> None:
     cold = tempose.solve(graph, robust=True, start="given", draws=8, beta=2.0)
     assert cold.draws.sampler == "geodesic-mh"
     assert "wrong edges at β = 2" in cold.draws.reason
-    with pytest.raises(OptionError, match="no mixture"):
+    with pytest.raises(NotApplicable, match="no mixture"):
         tempose.solve(graph, robust=True, start="given", draws=8, beta=2.0, sampler="collapsed")
 
 

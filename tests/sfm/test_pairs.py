@@ -10,6 +10,7 @@ from scipy.optimize import least_squares
 from scipy.stats import chi2, kstest
 
 from helpers.sfm_scene import K, make
+from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.sfm import _epipolar as epipolar
 from tempose.sfm.lengths import ScaleOptions, average_scales, measure_ratios
@@ -205,7 +206,6 @@ def test_synchronisation_recovers_poses_and_finds_the_excess() -> None:
 
 
 def test_options_are_checked() -> None:
-    from tempose.errors import OptionError
 
     with pytest.raises(OptionError, match="positive"):
         PairOptions(loss_px=0.0)

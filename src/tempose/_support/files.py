@@ -1,18 +1,12 @@
-"""Writing files whole or not at all, and tables as text."""
+"""Writing files whole or not at all."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from tempose.errors import TemposeError
+from tempose.errors import FileError
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -36,7 +30,16 @@ def write_atomically(path: str | Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as error:
-        raise TemposeError(f"{shown(path)}: cannot be written: {reason(error)}") from None
+        raise FileError(f"{shown(path)}: cannot be written: {reason(error)}") from None
+
+
+def make_directory(path: str | Path) -> Path:
+    """Make a directory, with those above it, unless it is there."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: cannot be a directory to write to: {reason(error)}") from None
+    return Path(path)
 
 
 def shown(path: str | Path) -> str:
@@ -47,13 +50,3 @@ def shown(path: str | Path) -> str:
 def reason(error: Exception) -> str:
     """What the operating system said, in words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def csv_text(header: Sequence[str], columns: Sequence[Any]) -> str:
-    """A table as comma-separated text; numbers with all their digits."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    plain = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns]
-    writer.writerows(zip(*plain, strict=True))
-    return out.getvalue()

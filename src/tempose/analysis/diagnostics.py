@@ -10,15 +10,16 @@ rotation there, and what the gauge holds is left out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft, special
 
+from tempose._support.plain import plain
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge, position_determined
 from tempose.model.poses import Poses
@@ -126,7 +127,7 @@ def energy_mixing(energy: ArrayLike) -> Array:
 def _checked(x: ArrayLike) -> Array:
     array = np.asarray(x, float)
     if array.ndim < 2 or array.shape[-2] < 1 or array.shape[-1] < FEWEST_DRAWS:
-        raise OptionError(f"draws must have shape (..., chains, draws) with at least 4 draws, not {array.shape}")
+        raise ArgumentError(f"draws must have shape (..., chains, draws) with at least 4 draws, not {array.shape}")
     return array
 
 
@@ -286,35 +287,30 @@ class Diagnostics:
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON."""
-
-        def plain(w: Worst) -> dict[str, Any]:
-            return {"value": _finite(w.value), "node": w.node, "coordinate": w.coordinate}
-
-        return {
-            "level": self.level,
-            "verdict": self.verdict,
-            "advice": list(self.advice),
-            "chains": self.n_chains,
-            "draws_per_chain": self.draws_per_chain,
-            "worst_rhat": plain(self.worst_rhat),
-            "worst_ess_bulk": plain(self.worst_ess_bulk),
-            "worst_ess_tail": plain(self.worst_ess_tail),
-            "worst_relative_error_of_sigma": plain(self.worst_sigma_error),
-            "energy_rhat": _finite(self.energy_rhat),
-            "energy_ess_bulk": _finite(self.energy_ess_bulk),
-            "energy_mcse": _finite(self.energy_mcse),
-            "energy_mixing": _finite(self.energy_mixing),
-            "stuck_coordinates": self.stuck,
-        }
+        facts: dict[str, Any] = plain(
+            {
+                "level": self.level,
+                "verdict": self.verdict,
+                "advice": list(self.advice),
+                "chains": self.n_chains,
+                "draws_per_chain": self.draws_per_chain,
+                "worst_rhat": asdict(self.worst_rhat),
+                "worst_ess_bulk": asdict(self.worst_ess_bulk),
+                "worst_ess_tail": asdict(self.worst_ess_tail),
+                "worst_relative_error_of_sigma": asdict(self.worst_sigma_error),
+                "energy_rhat": self.energy_rhat,
+                "energy_ess_bulk": self.energy_ess_bulk,
+                "energy_mcse": self.energy_mcse,
+                "energy_mixing": self.energy_mixing,
+                "stuck_coordinates": self.stuck,
+            }
+        )
+        return facts
 
 
 def diagnostics_lines(diagnostics: Diagnostics) -> list[str]:
     """Verdict and advice, one line each, for the terminal and the report."""
     return [diagnostics.verdict, *diagnostics.advice]
-
-
-def _finite(x: float) -> float | None:
-    return float(x) if math.isfinite(x) else None
 
 
 def _worst(

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tempose._typing import Array, Index, NodeId
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham
@@ -119,15 +119,15 @@ def predict_relative(
     index = {name: row for row, name in enumerate(draws.ids)}
     for name in (i, j):
         if name not in index:
-            raise OptionError(f"there is no node {name!r} among the {len(index)} nodes of these draws")
+            raise GraphError(f"there is no node {name!r} among the {len(index)} nodes of these draws")
     if draws.n_draws < 2:
-        raise OptionError(f"a prediction needs at least 2 draws, there are {draws.n_draws}")
+        raise DrawsError(f"a prediction needs at least 2 draws, there are {draws.n_draws}")
     rows = np.concatenate([np.asarray(array[:, [index[i], index[j]]]) for array in draws.arrays])
     world_from_i, world_from_j = (rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:])
     wxyz, t = se3.compose(se3.inverse(world_from_j), world_from_i)
     noisy = concentration is not None or precision is not None
     if noisy and rng is None:
-        raise OptionError("give a random generator (rng) to draw measurement noise")
+        raise ArgumentError("give a random generator (rng) to draw measurement noise")
     if concentration is not None and rng is not None:
         noise = Bingham.from_mode(quat.IDENTITY, concentration)
         wxyz = quat.multiply(noise.sample(rng, len(wxyz)), wxyz)
@@ -136,7 +136,7 @@ def predict_relative(
         try:
             root = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
-            raise OptionError("the precision of a predicted translation must be positive definite") from None
+            raise ArgumentError("the precision of a predicted translation must be positive definite") from None
         t = t + np.linalg.solve(root.T, rng.standard_normal((3, len(t)))).T
     return RelativePredictive(i, j, quat.canonical(wxyz), t, noisy)
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array
 from tempose.analysis.summary import tangent
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, DrawsError, FileError
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
 from tempose.sampling.draws import Draws
-
-INSTALL = "pip install 'tempose[arviz]'"
 
 
 def to_arviz(draws: Draws, reference: Poses | None = None, gauge: Gauge | None = None) -> Any:
@@ -38,14 +37,16 @@ def to_arviz(draws: Draws, reference: Poses | None = None, gauge: Gauge | None =
 
     Raises
     ------
-    OptionError
-        If ArviZ is not installed, with the line that installs it; or if there are no draws.
+    MissingPackage
+        If ArviZ is not installed.
+    DrawsError
+        If there are no draws.
     """
     if (reference is None) != (gauge is None):
-        raise OptionError("give both a reference and a gauge, or neither")
+        raise ArgumentError("give both a reference and a gauge, or neither")
     length = min((len(a) for a in draws.arrays), default=0)
     if length == 0:
-        raise OptionError("there are no draws to export")
+        raise DrawsError("there are no draws to export")
     posterior = _raw(draws, length) if reference is None or gauge is None else _aligned(draws, length, reference, gauge)
     energy = np.stack([np.asarray(e[:length]) for e in draws.energies])
     groups = {"posterior": posterior, "sample_stats": {"energy": energy, "lp": -draws.beta * energy}}
@@ -66,11 +67,11 @@ def to_netcdf(path: str | Path, draws: Draws, reference: Poses | None = None, ga
     """Write :func:`to_arviz` to a netCDF file, which ArviZ, xarray, R and Julia read; returns the path."""
     data = to_arviz(draws, reference, gauge)
     for name in ("h5netcdf", "h5py"):
-        _require(name, "netCDF files")
+        require(name, "netCDF files")
     try:
         data.to_netcdf(str(path), engine="h5netcdf")
     except OSError as error:
-        raise OptionError(f"cannot write {path}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
     return Path(path)
 
 
@@ -89,20 +90,13 @@ def _aligned(draws: Draws, length: int, reference: Poses, gauge: Gauge) -> dict[
     return {"rotation": rotation, "position": position}
 
 
-def _require(name: str, what: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise OptionError(f"{what} need {name}, which is not installed: {INSTALL}") from None
-
-
 def _build(
     groups: dict[str, dict[str, Array]], coords: dict[str, Any], dims: dict[str, list[str]], attributes: dict[str, Any]
 ) -> Any:
     try:
         base = importlib.import_module("arviz_base")
     except ImportError:
-        base = _require("arviz", "ArviZ objects")
+        base = require("arviz", "ArviZ objects")
         if int(base.__version__.split(".")[0]) < 1:
             data = base.from_dict(**groups, coords=coords, dims=dims)
             for group in groups:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.plain import plain
 from tempose._typing import Array, Index
 from tempose.analysis.diagnostics import ESS_BAD, RHAT_BAD, ess_mean, rhat
 from tempose.geometry import quaternion as quat
@@ -140,10 +141,6 @@ class Modes:
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON."""
-
-        def plain(x: float) -> float | None:
-            return x if math.isfinite(x) else None
-
         return {
             "count": len(self),
             "estimate_in": self.home + 1,

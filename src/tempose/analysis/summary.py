@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempose._typing import Array, Mask, NodeId
-from tempose.errors import OptionError
+from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, find_id, position_determined
@@ -63,7 +63,7 @@ def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:
 def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
     """Mean pose and covariance of each node, in two passes over the draws and with memory for one of them."""
     if draws.n_draws < 2:
-        raise OptionError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
+        raise DrawsError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
     n = len(reference)
     mean = reference
     for _ in range(2):  # the mean in the tangent space at the reference, then at that mean
@@ -122,7 +122,7 @@ class RelativeSummary:
 def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> RelativeSummary:
     """Mean and covariance of ``a_from_b`` over the draws."""
     if draws.n_draws < 2:
-        raise OptionError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
+        raise DrawsError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
     ra, rb = find_id(reference, a), find_id(reference, b)
     rows = np.concatenate([np.asarray(array[:, [ra, rb]]) for array in draws.arrays])
     wxyz, t = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))

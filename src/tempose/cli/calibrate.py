@@ -20,9 +20,9 @@ _FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
+    from tempose._support.progress import Progress
     from tempose.errors import OptionError, TemposeError
     from tempose.options import SolveOptions
-    from tempose.solver import Progress
     from tempose.studies.calibration import SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS

@@ -11,7 +11,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run synchronisation methods on a graph and print one table."""
     from tempose.io import read_poses
     from tempose.methods import METHODS, PEERS, compare
-    from tempose.solver import Progress
 
     if arguments.list:
         known = {name: description for name, (_, description) in {**METHODS, **PEERS}.items()}
@@ -27,10 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = None if arguments.methods is None else [name.strip() for name in arguments.methods.split(",")]
     console.notice(arguments, *graph.notices)
     with console.progress_bar(arguments) as progress:
-        result = compare(
-            graph, truth, names, alignment=arguments.alignment,
-            on_method=lambda _, k, total: progress(Progress("comparing", k, total)),
-        )  # fmt: skip
+        result = compare(graph, truth, names, alignment=arguments.alignment, progress=progress)
     console.say(arguments, result.table())
     if arguments.output is not None:
         written = result.save(arguments.output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,9 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tempose._support.plain import json_text
+from tempose._support.progress import silent
+from tempose._support.tables import text_table
+
 if TYPE_CHECKING:
+    from tempose._support.progress import Progress, ProgressHook
     from tempose.model.graph import PoseGraph
-    from tempose.solver import Progress, ProgressHook
 
 
 def say(arguments: argparse.Namespace, *lines: str) -> None:
@@ -33,7 +36,7 @@ def notice(arguments: argparse.Namespace, *lines: str) -> None:
 def emit(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Print the result as JSON if asked to."""
     if arguments.json:
-        print(json.dumps(facts, indent=2))
+        print(json_text(facts), end="")
 
 
 def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str = "") -> None:
@@ -42,9 +45,7 @@ def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str
         return
     if title:
         print(title)
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"  {name:<{width}}  {value}")
+    print(text_table(rows, left=(0, 1), indent="  "))
 
 
 def read_graph(arguments: argparse.Namespace) -> PoseGraph:
@@ -76,7 +77,7 @@ def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
     if not arguments.quiet and not compiled_before():
         print("Compiling kernels, once after installation: this takes up to a minute …", file=sys.stderr)
     if arguments.quiet or not sys.stderr.isatty():
-        yield lambda _: None
+        yield silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn

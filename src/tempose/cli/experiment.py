@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
+    from tempose._support.progress import Progress
     from tempose.errors import TemposeError
-    from tempose.solver import Progress
     from tempose.studies.experiment import load
     from tempose.studies.runner import run_experiment
 

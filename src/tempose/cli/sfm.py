@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
+    from tempose._support.progress import Progress
     from tempose.cli.solve import prepare_directory
     from tempose.io import read_poses
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import read_views, reconstruct_views
-    from tempose.solver import Progress
 
     options = SfmOptions(
         scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed,

@@ -72,17 +72,17 @@ def solve_and_write(
 
 def prepare_directory(home: Path, overwrite: bool) -> None:
     """Make the output directory, or empty it of an earlier solve; never touch a directory that is not ours."""
-    from tempose.errors import TemposeError
+    from tempose.errors import FileError
 
     try:
         if home.exists() and not home.is_dir():
-            raise TemposeError(f"{home} is a file; give a directory to -o")
+            raise FileError(f"{home} is a file; give a directory to -o")
         if overwrite and (home / "draws" / "draws.json").exists():
             shutil.rmtree(home / "draws")
             (home / "estimate.npz").unlink(missing_ok=True)
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TemposeError(f"cannot write to {home}: {error.strerror}") from None
+        raise FileError(f"cannot write to {home}: {error.strerror}") from None
 
 
 class _interruptible:  # noqa: N801

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, OptionError
 from tempose.geometry import quaternion as quat
 
 
@@ -70,7 +70,7 @@ def align(
     a_wxyz, a = np.asarray(source[0], float), np.asarray(source[1], float)
     b_wxyz, b = np.asarray(target[0], float), np.asarray(target[1], float)
     if len(a) != len(b) or len(a) == 0:
-        raise OptionError(f"cannot align {len(a)} poses to {len(b)}: the two sets need the same nodes, at least one")
+        raise ArgumentError(f"cannot align {len(a)} poses to {len(b)}: the two sets need the same nodes, at least one")
     base = np.ones(len(a)) if weights is None else np.asarray(weights, float)
     by_positions = kind.startswith("positions")
     with_scale = kind.endswith("sim3")

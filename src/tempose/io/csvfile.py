@@ -42,6 +42,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.tables import csv_lines
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
 from tempose.io import _precision as precisions
@@ -162,11 +163,7 @@ def name_text(name: NodeId) -> str:
 
 
 def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    write_text(path, out.getvalue())
+    write_text(path, csv_lines(names, rows))
 
 
 # ---------------------------------------------------------------------- poses

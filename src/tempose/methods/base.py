@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec
 import numpy as np
 
 from tempose._typing import Array
-from tempose.errors import TemposeError
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.methods._kernels import divergence
@@ -21,10 +21,6 @@ from tempose.numerics import relaxation as _kernels
 from tempose.optimum.starts import most_certain_tree, pattern, rotation_weights, tree_poses
 
 P = ParamSpec("P")
-
-
-class NotApplicable(TemposeError):  # noqa: N818  (it is an answer: the method does not apply to this graph)
-    """A method that does not apply to a graph; the message says in one line why."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tempose._support.files import make_directory, write_atomically
+from tempose._support.packages import require
+from tempose._support.plain import json_text, plain
+from tempose._support.progress import Progress, ProgressHook, silent
+from tempose._support.tables import csv_rows, text_table
 from tempose.analysis.accuracy import graph_consistency, pose_errors
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import MissingPackage, NotApplicable, OptionError
 from tempose.geometry import ALIGNMENTS
 from tempose.io import write_poses
-from tempose.methods.base import NotApplicable
 from tempose.methods.registry import METHODS, PEERS
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -78,23 +80,15 @@ class Comparison:
             "alignment": self.alignment,
             "alignment_in_words": None if self.alignment is None else ALIGNMENTS[self.alignment],
             "methods": {row.method: KNOWN[row.method][1] for row in self.rows},
-            "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
+            "rows": [plain(asdict(row)) for row in self.rows],
         }
 
     def table(self) -> str:
         """The rows as aligned text; without truth there are no columns of errors."""
         columns = [name for name in COLUMNS if self.alignment is not None or name not in _ERRORS]
-        cells = [[COLUMNS[name] for name in columns]]
-        cells += [[_cell(name, getattr(row, name)) for name in columns] for row in self.rows]
-        width = [max(len(line[k]) for line in cells) for k in range(len(columns))]
-        words = [name in ("method", "status", "message") for name in columns]
-        lines = [
-            "  ".join(
-                c.ljust(w) if left else c.rjust(w) for c, w, left in zip(line, width, words, strict=True)
-            ).rstrip()
-            for line in cells
-        ]
-        return "\n".join(lines)
+        lines = [[COLUMNS[name] for name in columns]]
+        lines += [[_cell(name, getattr(row, name)) for name in columns] for row in self.rows]
+        return text_table(lines, [k for k, name in enumerate(columns) if name in ("method", "status", "message")])
 
     def save(self, directory: str | Path) -> list[Path]:
         """Write the table and the poses of each method; return what was written.
@@ -102,29 +96,22 @@ class Comparison:
         ``table.json``, ``table.csv``, ``poses/METHOD.csv``, and ``compare.png`` if matplotlib is installed.
         """
         home = Path(directory)
-        try:
-            (home / "poses").mkdir(parents=True, exist_ok=True)
-            (home / "table.json").write_text(json.dumps(self.facts(), indent=2) + "\n")
-            with open(home / "table.csv", "w", newline="") as handle:
-                writer = csv.DictWriter(handle, list(asdict(self.rows[0])))
-                writer.writeheader()
-                writer.writerows({k: "" if v is None else v for k, v in asdict(row).items()} for row in self.rows)
-        except OSError as error:
-            raise TemposeError(f"cannot write to {home}: {error.strerror}") from None
+        make_directory(home / "poses")
+        write_atomically(home / "table.json", json_text(self.facts()).encode())
+        write_atomically(home / "table.csv", csv_rows([asdict(row) for row in self.rows]).encode())
         for name, poses in self.poses.items():
             write_poses(home / "poses" / f"{name}.csv", poses)
         written = [home / "table.json", home / "table.csv", home / "poses"]
-        if self.picture(home / "compare.png"):
-            written.append(home / "compare.png")
+        with contextlib.suppress(MissingPackage):
+            written.append(self.picture(home / "compare.png"))
         return written
 
-    def picture(self, path: str | Path) -> bool:
-        """Bars of every number, one panel each; ``False`` if matplotlib is not installed."""
-        try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-        except ImportError:
-            return False
+    def picture(self, path: Path) -> Path:
+        """Bars of every number, one panel each; needs matplotlib."""
+        require("matplotlib", "pictures")
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
         panels = {
             "mean_rotation_deg": "mean rotation error, degrees",
             "mean_translation": "mean translation error",
@@ -150,7 +137,7 @@ class Comparison:
             ax.set_title(panels[name], fontsize=9)
             ax.tick_params(labelsize=8)
         figure.savefig(path, dpi=150)
-        return True
+        return path
 
 
 def compare(
@@ -159,7 +146,7 @@ def compare(
     methods: Sequence[str] | None = None,
     *,
     alignment: str = "se3",
-    on_method: Callable[[str, int, int], None] | None = None,
+    progress: ProgressHook = silent,
 ) -> Comparison:
     """Run synchronisation methods on a graph.
 
@@ -171,8 +158,8 @@ def compare(
         Names from :data:`tempose.methods.METHODS`, all by default, or from :data:`tempose.methods.PEERS`.
     alignment
         How estimates are moved on the truth, one of :data:`tempose.geometry.ALIGNMENTS`.
-    on_method
-        Called with a method's name, its number, and the number of methods before each starts.
+    progress
+        Called before each method, and at the end.
 
     Returns
     -------
@@ -191,14 +178,14 @@ def compare(
     # a first run on a tiny graph, so that loading compiled code is not counted
     warm_up = simulate(6, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.01).graph
     for k, name in enumerate(names):
-        if on_method is not None:
-            on_method(name, k, len(names))
-        with contextlib.suppress(NotApplicable):  # said again, with its reason, by the measurement
+        progress(Progress("comparing", k, len(names)))
+        with contextlib.suppress(NotApplicable, MissingPackage):  # said again, with its reason, by the measurement
             KNOWN[name][0](warm_up)
         row, poses = _evaluate(name, graph, truth, alignment, posterior)
         rows.append(row)
         if poses is not None:
             found[name] = poses
+    progress(Progress("comparing", len(names), len(names)))
     return Comparison(tuple(rows), found, graph.n_nodes, graph.n_edges, None if truth is None else alignment)
 
 
@@ -214,7 +201,7 @@ def _evaluate(
 ) -> tuple[MethodRow, Poses | None]:
     try:
         estimate = KNOWN[method][0](graph, **options)
-    except NotApplicable as why:
+    except (NotApplicable, MissingPackage) as why:
         return MethodRow(method, "left out", message=str(why)), None
     errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
     # the truth of a rotation-only graph may have positions, but nothing here could find them
@@ -229,10 +216,6 @@ def _evaluate(
         estimate.iterations, estimate.seconds, estimate.message,
     )  # fmt: skip
     return row, estimate.poses
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(name: str, value: Any) -> str:

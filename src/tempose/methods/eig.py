@@ -10,12 +10,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.methods.base import (
     Estimate,
-    NotApplicable,
     anchored,
     baseline,
     motion_weights,

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tempose.errors import TemposeError
+from tempose._support.packages import require
+from tempose.errors import NotApplicable, TemposeError
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Estimate, NotApplicable, baseline
+from tempose.methods.base import Estimate, baseline
 from tempose.model.bingham import sigma_from_concentration
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -29,10 +30,7 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
     Estimate
         Poses of the nodes that COLMAP has placed, positions zero. The time is that of the averaging alone.
     """
-    try:
-        import pycolmap
-    except ImportError:
-        raise NotApplicable("needs pycolmap: pip install pycolmap") from None
+    pycolmap = require("pycolmap", "COLMAP's rotation averaging")
     pairs = np.sort(np.stack([graph.edge_i, graph.edge_j], axis=1), axis=1)
     if len(np.unique(pairs, axis=0)) < graph.n_edges:
         raise NotApplicable("COLMAP's pose graph holds one edge per pair; this graph has pairs measured twice")
@@ -68,10 +66,7 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
 @baseline(connected=True)
 def gtsam_gnc(graph: PoseGraph) -> Estimate:
     """GTSAM's graduated non-convexity (Geman–McClure, Levenberg–Marquardt) from its chordal start, told the stated noise."""
-    try:
-        import gtsam
-    except ImportError:
-        raise NotApplicable("needs GTSAM: pip install gtsam") from None
+    gtsam = require("gtsam", "graduated non-convexity")
     if not graph.has_translation.all():
         raise NotApplicable("needs a translation on every edge")
     factors = gtsam.NonlinearFactorGraph()

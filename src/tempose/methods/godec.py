@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from tempose._typing import Array, Index
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Estimate, NotApplicable, baseline, nearest_rotations
+from tempose.methods.base import Estimate, baseline, nearest_rotations
 from tempose.model.graph import PoseGraph
 from tempose.optimum.starts import rotation_weights, with_positions
 

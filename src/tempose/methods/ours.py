@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tempose.errors import OptionError
-from tempose.methods.base import Estimate, NotApplicable, baseline
+from tempose.methods.base import Estimate, baseline
 from tempose.model.graph import PoseGraph
 from tempose.options import preset
 from tempose.outliers.em import require_loops
@@ -39,10 +38,7 @@ def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
 
     The estimate of ``tempose.solve`` with ``robust`` and ``noise="auto"``; ``changes`` are its options.
     """
-    try:
-        require_loops(graph)
-    except OptionError as why:
-        raise NotApplicable(str(why)) from None
+    require_loops(graph)
     solution = solve(graph, **{"draws": 0, "certify": False, "robust": True, "noise": "auto", **changes})
     verdicts = solution.verdicts
     count = 0 if verdicts is None else len(verdicts.distrusted)

@@ -7,8 +7,9 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from tempose._typing import Array
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Averaging, Estimate, NotApplicable, baseline, translation_weights
+from tempose.methods.base import Averaging, Estimate, baseline, translation_weights
 from tempose.methods.irls import robust_rotations
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses

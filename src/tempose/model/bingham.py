@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempose._typing import Array
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import ArgumentError, TemposeError
 from tempose.geometry import quaternion, sphere
 
 __all__ = [
@@ -95,10 +95,10 @@ def _with_mode(concentrations: ArrayLike) -> Array:
     """Validate concentrations (..., 3) and put the mode's 0 in front: (..., 4)."""
     values = np.asarray(concentrations, float)
     if values.ndim == 0 or values.shape[-1] != 3:
-        raise OptionError(f"concentrations need a last dimension of 3, got shape {values.shape}")
+        raise ArgumentError(f"concentrations need a last dimension of 3, got shape {values.shape}")
     bad = values[~((values >= 0.0) & (values <= _LARGEST))]
     if bad.size:
-        raise OptionError(f"concentrations must be between 0 and {_LARGEST:g} (larger = surer), got {bad[0]:g}")
+        raise ArgumentError(f"concentrations must be between 0 and {_LARGEST:g} (larger = surer), got {bad[0]:g}")
     return np.concatenate([np.zeros((*values.shape[:-1], 1)), values], axis=-1)
 
 
@@ -137,7 +137,7 @@ def concentration_from_sigma(sigma: ArrayLike) -> Array:
     """
     values = np.asarray(sigma, float)
     if not np.all(values > 0.0):
-        raise OptionError(f"an angular standard deviation must be > 0 radians, got {values.min():g}")
+        raise ArgumentError(f"an angular standard deviation must be > 0 radians, got {values.min():g}")
     return np.asarray(2.0 / values**2)
 
 
@@ -148,7 +148,7 @@ def sigma_from_concentration(concentration: ArrayLike) -> Array:
     """
     values = np.asarray(concentration, float)
     if not np.all(values >= 0.0):
-        raise OptionError(f"a concentration must be ≥ 0 (larger = surer), got {values.min():g}")
+        raise ArgumentError(f"a concentration must be ≥ 0 (larger = surer), got {values.min():g}")
     with np.errstate(divide="ignore"):
         return np.asarray(np.sqrt(2.0 / values))
 
@@ -221,12 +221,12 @@ class Bingham:
         axes = np.array(self.axes, float)
         lam = np.array(self.concentrations, float)
         if axes.shape != (4, 4):
-            raise OptionError(f"axes must have shape (4, 4), the mode in column 0, got {axes.shape}")
+            raise ArgumentError(f"axes must have shape (4, 4), the mode in column 0, got {axes.shape}")
         off = np.abs(axes.T @ axes - np.eye(4)).max()
         if not off < _UNIT_TOLERANCE:
-            raise OptionError(f"the columns of axes must be orthonormal, they are off by {off:.1e}")
+            raise ArgumentError(f"the columns of axes must be orthonormal, they are off by {off:.1e}")
         if lam.shape != (3,):
-            raise OptionError(f"concentrations must have shape (3,), got {lam.shape}")
+            raise ArgumentError(f"concentrations must have shape (3,), got {lam.shape}")
         _with_mode(lam)
         u, _, vt = np.linalg.svd(axes)
         axes = u @ vt  # the nearest exactly orthonormal matrix
@@ -259,9 +259,9 @@ class Bingham:
         """
         q = np.asarray(mode_wxyz, float)
         if q.shape != (4,):
-            raise OptionError(f"the mode must be one unit quaternion wxyz of shape (4,), got shape {q.shape}")
+            raise ArgumentError(f"the mode must be one unit quaternion wxyz of shape (4,), got shape {q.shape}")
         if not abs(np.linalg.norm(q) - 1.0) < _UNIT_TOLERANCE:
-            raise OptionError(f"the mode must be a unit quaternion wxyz, got {q} of length {np.linalg.norm(q):g}")
+            raise ArgumentError(f"the mode must be a unit quaternion wxyz, got {q} of length {np.linalg.norm(q):g}")
         axes = quaternion.frame(quaternion.normalize(q))
         lam = np.asarray(concentrations, float)
         if lam.shape == ():
@@ -270,7 +270,7 @@ class Bingham:
             return cls(axes, lam)
         values, vectors = np.linalg.eigh(_symmetric(lam, "the concentration matrix"))
         if values[0] < -1e-10 * np.abs(values).max():
-            raise OptionError(f"the concentration matrix must be positive semi-definite, eigenvalues {values}")
+            raise ArgumentError(f"the concentration matrix must be positive semi-definite, eigenvalues {values}")
         axes[:, 1:] = axes[:, 1:] * [1.0, 1.0, -1.0] @ vectors
         return cls(axes, np.maximum(values, 0.0))
 
@@ -283,7 +283,7 @@ class Bingham:
         """
         A = np.asarray(matrix, float)
         if A.shape != (4, 4):
-            raise OptionError(f"the matrix must have shape (4, 4), got {A.shape}")
+            raise ArgumentError(f"the matrix must have shape (4, 4), got {A.shape}")
         values, vectors = np.linalg.eigh(_symmetric(A, "the matrix"))
         axes = vectors[:, ::-1].copy()
         axes[:, 0] = quaternion.canonical(axes[:, 0])
@@ -310,7 +310,7 @@ class Bingham:
 
         Raises
         ------
-        OptionError
+        ArgumentError
             If the samples do not span ℝ⁴ (too few, identical, on a great circle …); the likelihood has no maximum.
         """
         x, w = _checked_samples(samples, weights)
@@ -318,7 +318,7 @@ class Bingham:
         _, singular, vt = np.linalg.svd(np.sqrt(w)[:, None] * x, full_matrices=False)
         moments = singular**2 / np.sum(singular**2)
         if moments[3] < _SMALLEST_MOMENT:
-            raise OptionError(
+            raise ArgumentError(
                 "cannot fit a Bingham distribution: the samples span fewer than 4 dimensions (identical, or on one "
                 "great circle or sphere), so a concentration would be infinite; give more varied samples"
             )
@@ -398,17 +398,17 @@ class Bingham:
         """``vₖ · x`` for k = 1 … 3, (..., 3)."""
         points = np.asarray(x, float)
         if points.ndim == 0 or points.shape[-1] != 4:
-            raise OptionError(f"quaternions need a last dimension of 4 (wxyz), got shape {points.shape}")
+            raise ArgumentError(f"quaternions need a last dimension of 4 (wxyz), got shape {points.shape}")
         return np.asarray(points @ self.axes[:, 1:])
 
 
 def _symmetric(matrix: Array, what: str) -> Array:
     """The symmetric part of a matrix that is symmetric up to rounding."""
     if not np.all(np.isfinite(matrix)):
-        raise OptionError(f"{what} must be finite")
+        raise ArgumentError(f"{what} must be finite")
     off = np.abs(matrix - matrix.T).max()
     if off > 1e-9 * np.abs(matrix).max():
-        raise OptionError(f"{what} must be symmetric, but differs from its transpose by {off:.1e}")
+        raise ArgumentError(f"{what} must be symmetric, but differs from its transpose by {off:.1e}")
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
@@ -416,15 +416,15 @@ def _checked_samples(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Arr
     """Unit quaternions (n, 4) and weights (n,) of sum 1, or an error that says what is wrong with them."""
     x = np.asarray(samples, float)
     if x.ndim != 2 or x.shape[1] != 4:
-        raise OptionError(f"samples must have shape (n, 4), got {x.shape}")
+        raise ArgumentError(f"samples must have shape (n, 4), got {x.shape}")
     w = np.ones(len(x)) if weights is None else np.asarray(weights, float)
     if w.shape != (len(x),):
-        raise OptionError(f"weights must have shape ({len(x)},), one for each sample, got {w.shape}")
+        raise ArgumentError(f"weights must have shape ({len(x)},), one for each sample, got {w.shape}")
     if not np.all(np.isfinite(w)) or np.any(w < 0.0):
-        raise OptionError("weights must be finite and ≥ 0")
+        raise ArgumentError("weights must be finite and ≥ 0")
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(x, axis=1) - 1.0) < _UNIT_TOLERANCE))
     if bad.size:
-        raise OptionError(f"samples must be unit quaternions, but sample {bad[0]} is {x[bad[0]]}")
+        raise ArgumentError(f"samples must be unit quaternions, but sample {bad[0]} is {x[bad[0]]}")
     if np.count_nonzero(w) < 4:
-        raise OptionError(f"a Bingham fit needs at least 4 samples of positive weight, got {np.count_nonzero(w)}")
+        raise ArgumentError(f"a Bingham fit needs at least 4 samples of positive weight, got {np.count_nonzero(w)}")
     return quaternion.normalize(x), w / w.sum()

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.errors import GraphError, OptionError
+from tempose.errors import GraphError, NotApplicable, OptionError
 from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -44,7 +44,7 @@ class Gauge:
             raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid, free or node:ID")
         self.anchors  # noqa: B018  (a wrong node id is found now, not after a long run)
         if self.kind == "free" and not np.all(position_determined(self.graph)):
-            raise OptionError(
+            raise NotApplicable(
                 "the free gauge turns with the positions, and some of them hang on no translation; use another"
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tempose._typing import Array, Index
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -64,7 +64,7 @@ class Priors:
             return np.empty((0, 4, 4))
         each = self.rotation if isinstance(self.rotation, tuple) else (self.rotation,) * n
         if len(each) != n:
-            raise OptionError(f"{len(each)} rotation priors for {n} nodes; give one, or one per node")
+            raise ArgumentError(f"{len(each)} rotation priors for {n} nodes; give one, or one per node")
         return np.array([-(b.axes[:, 1:] * b.concentrations) @ b.axes[:, 1:].T for b in each])
 
     def gaussian(self, n: int) -> tuple[Array, Array]:
@@ -78,11 +78,11 @@ class Priors:
             mean = np.broadcast_to(np.asarray(self.translation_mean, float), (n, 3))
             precision = np.broadcast_to(precision, (n, 3, 3))
         except ValueError:
-            raise OptionError(
+            raise ArgumentError(
                 f"the translation prior must broadcast to means ({n}, 3) and precisions ({n}, 3, 3)"
             ) from None
         if not np.all(np.isfinite(mean)) or np.any(np.linalg.eigvalsh(precision)[:, 0] < 0.0):
-            raise OptionError("the translation prior needs finite means and positive semi-definite precisions")
+            raise ArgumentError("the translation prior needs finite means and positive semi-definite precisions")
         return np.ascontiguousarray(mean), np.ascontiguousarray(precision)
 
 

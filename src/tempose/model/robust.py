@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from scipy import interpolate, special
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, OptionError
 from tempose.model.bingham import log_normalizer
 from tempose.model.graph import PoseGraph
 
@@ -98,7 +98,7 @@ class RobustLikelihood:
         """
         pi = np.array(np.broadcast_to(np.asarray(prior, float), graph.n_edges))
         if not np.all((pi > 0.0) & (pi <= 1.0)):
-            raise OptionError("prior inlier probabilities must be above 0 and at most 1")
+            raise ArgumentError("prior inlier probabilities must be above 0 and at most 1")
         if not tail > 0.0:
             raise OptionError(f"the tail parameter must be positive (infinite for a Gaussian), not {tail}")
         sigma = outlier_spread(graph) if outlier_sigma is None else outlier_sigma

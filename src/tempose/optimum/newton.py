@@ -7,7 +7,6 @@ Gauss–Newton drops matter: with them 5–8 factorisations suffice where plain 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,7 +63,6 @@ def minimise(
     start: Poses,
     *,
     max_steps: int = 200,
-    on_step: Callable[[NewtonStep], None] | None = None,
 ) -> Minimum:
     """Minimise U from ``start``; U never increases by more than its own rounding."""
     posterior = curvature.posterior
@@ -96,8 +94,6 @@ def minimise(
         new_norm = float(np.abs(np.where(free, new_gradient, 0.0)).max(initial=0.0))
         accepted = new_value <= value if not at_rounding else new_norm < norm and new_value <= value + noise
         steps.append(NewtonStep(value, norm, decrement, matrix, damping, accepted))
-        if on_step is not None:
-            on_step(steps[-1])
         if accepted:
             gain = (value - new_value) / decrement if decrement > 0.0 else 1.0
             wxyz, position, value, gradient = new_wxyz, new_position, new_value, new_gradient

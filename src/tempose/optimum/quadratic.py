@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from tempose._typing import Array, Index, Mask
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -43,7 +43,7 @@ class Quadratic:
 
     def __post_init__(self) -> None:
         if not self.graph.is_isotropic:
-            raise OptionError("the quadratic form needs one concentration and one precision per edge")
+            raise NotApplicable("the quadratic form needs one concentration and one precision per edge")
 
     @cached_property
     def symbolic(self) -> Symbolic:

@@ -22,7 +22,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from tempose._typing import Array, Index
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph, SpanningTree
 from tempose.model.poses import Poses
@@ -66,7 +66,7 @@ def start_poses(graph: PoseGraph, kind: str, rng: np.random.Generator) -> Poses:
         return Poses.identity(graph.node_ids)
     if kind == "given":
         if graph.initial is None:
-            raise OptionError("the graph has no poses of its own to start from; use another start, for instance tree")
+            raise NotApplicable("the graph has no poses of its own to start from; use another start, for instance tree")
         return graph.initial
     raise OptionError(f"unknown start {kind!r}: choose one of {', '.join(STARTS)}")
 

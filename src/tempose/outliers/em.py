@@ -7,14 +7,13 @@ Alternately, the poses minimise U for the current parameters, and the parameters
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors
@@ -98,7 +97,6 @@ def fit(
     priors: Priors | None = None,
     own_probability: Array | None = None,
     first: Parameters | None = None,
-    on_round: Callable[[int, Parameters], None] | None = None,
 ) -> RobustFit:
     """Estimate poses and parameters together, from ``start``: a local search, which ends in the basin it begins in.
 
@@ -121,8 +119,6 @@ def fit(
     for number in range(1, options.rounds + 1):
         poses, residuals = stage.improve(poses, parameters)
         updated = residuals.settled(parameters, options, own)
-        if on_round is not None:
-            on_round(number, updated)
         moved = change(parameters, updated)
         parameters = updated
         if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
@@ -151,7 +147,7 @@ def require_loops(graph: PoseGraph) -> None:
 
     Raises
     ------
-    OptionError
+    NotApplicable
         If rotations, or translations, form no loop.
     """
     translations = int(graph.has_translation.sum())
@@ -159,7 +155,7 @@ def require_loops(graph: PoseGraph) -> None:
     spare_translations = translations - (graph.n_nodes - len(np.unique(graph.position_component)))
     for what, spare in (("rotations", spare_rotations), ("translations", spare_translations if translations else 1)):
         if spare < 1:
-            raise OptionError(
+            raise NotApplicable(
                 f"the noise of {what} cannot be estimated: no edge is checked by others (there are no loops); give it "
                 "(noise given, with sigma_rot_deg and sigma_trans for files that do not say)"
             )

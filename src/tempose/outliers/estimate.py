@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tempose._typing import Array, Index
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -37,11 +37,11 @@ def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> 
     own = np.full(graph.n_edges, np.nan)
     if trust_odometry is not None:
         if not all(isinstance(name, int) for name in graph.node_ids):
-            raise OptionError("odometry is known by consecutive integer ids, and this graph has ids that are text")
+            raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
         number = np.array(graph.node_ids, dtype=np.int64)
         consecutive = np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1
         if not np.any(consecutive):
-            raise OptionError("there is no odometry to trust: no edge joins consecutive ids")
+            raise NotApplicable("there is no odometry to trust: no edge joins consecutive ids")
         own[consecutive] = trust_odometry
     if graph.inlier_prior is not None:
         own = np.where(np.isnan(graph.inlier_prior), own, graph.inlier_prior)

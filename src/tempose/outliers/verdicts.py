@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.plain import plain
 from tempose._typing import Array, Index
 from tempose.model.graph import PoseGraph
 from tempose.outliers.noise import Parameters
@@ -73,14 +74,12 @@ class EdgeVerdicts:
     def facts(self, most: int = 20) -> dict[str, Any]:
         """Plain values for JSON."""
         sigma_rot, sigma_trans = self.graph.median_sigmas
-        parameters = asdict(self.parameters)
-        parameters["tail"] = None if math.isinf(self.parameters.tail) else self.parameters.tail
         ids = self.graph.node_ids
         return {
-            "parameters": parameters,
+            "parameters": plain(asdict(self.parameters)),  # an infinite tail is null
             "noise": "auto" if self.estimated else "given",
             "sigma_rot_deg": math.degrees(sigma_rot),
-            "sigma_trans": None if math.isnan(sigma_trans) else sigma_trans,
+            "sigma_trans": plain(sigma_trans),
             "core": "gaussian" if math.isinf(self.parameters.tail) else "heavy-tailed",
             "distrusted_edges": len(self.distrusted),
             "most_distrusted": [

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask
-from tempose.errors import OptionError
 from tempose.sfm.points import GOOD
 from tempose.sfm.scene import Scene, sigma_colours
 
@@ -25,10 +25,7 @@ def serve(scene: Scene, port: int = 8080) -> Any:
     port
         TCP port on 127.0.0.1; the next free one if it is taken.
     """
-    try:
-        import viser
-    except ImportError:
-        raise OptionError("the viewer needs viser: pip install 'tempose[view]'") from None
+    viser = require("viser", "the viewer")
     server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
     server.scene.set_up_direction("-y")
     server.initial_camera.look_at = scene.middle

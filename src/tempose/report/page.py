@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
 from tempose._typing import Array, Index
-from tempose.errors import GraphError, OptionError
+from tempose.errors import ArgumentError, GraphError
 from tempose.report.widgets import (
     Fact,
     Histogram,
@@ -71,7 +71,9 @@ class Trace:
     def __post_init__(self) -> None:
         steps, values = np.asarray(self.steps), np.asarray(self.values)
         if steps.ndim != 1 or steps.shape != values.shape:
-            raise OptionError(f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike")
+            raise ArgumentError(
+                f"trace {self.label!r}: steps {steps.shape} and values {values.shape} must be (s,) alike"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError, OptionError
 from tempose.report.page import ReportData, display_positions
 from tempose.report.widgets import colour_limits
 
@@ -53,7 +54,7 @@ def plot_graph(
         raise OptionError(f"level and factor of the ellipsoids must be positive, got {level} and {factor}")
     axes = _new_axes() if ax is None else ax
     if getattr(axes, "name", "") != "3d":
-        raise OptionError("plot_graph needs three-dimensional axes: plt.subplot(projection='3d')")
+        raise ArgumentError("plot_graph needs three-dimensional axes: plt.subplot(projection='3d')")
     positions, layout = display_positions(data)
     _draw_edges(axes, data, positions)
     notes = []
@@ -84,8 +85,10 @@ def save_picture(data: ReportData, path: str | Path, *, dpi: int = 200) -> None:
 
     Raises
     ------
+    MissingPackage
+        If matplotlib is not installed.
     OptionError
-        If matplotlib is not installed or does not know the format.
+        If it does not know the format.
     """
     figure = plot_graph(data).figure
     known = figure.canvas.get_supported_filetypes()
@@ -117,12 +120,11 @@ def fitting_factor(positions: Array, covariance: Array, level: float) -> float:
 
 
 def _new_axes() -> Axes3D:
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise OptionError("pictures need matplotlib: pip install 'tempose[plot]'") from error
+    require("matplotlib", "pictures")
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     # no pyplot: a library neither opens windows nor keeps figures alive
     figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     FigureCanvasAgg(figure)

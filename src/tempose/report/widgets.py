@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import ArgumentError
 
 Tone = Literal["neutral", "good", "warn", "bad"]
 _MARK = {"neutral": "", "good": "✓", "warn": "!", "bad": "✕"}
@@ -46,7 +46,7 @@ class Fact:
 
     def __post_init__(self) -> None:
         if self.tone not in _MARK:
-            raise OptionError(f"fact {self.label!r}: tone {self.tone!r} is not one of {', '.join(_MARK)}")
+            raise ArgumentError(f"fact {self.label!r}: tone {self.tone!r} is not one of {', '.join(_MARK)}")
 
 
 @dataclass(frozen=True)

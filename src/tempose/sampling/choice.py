@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tempose.dynamics.chain import Dynamics
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.laplace import Laplace
@@ -99,9 +99,10 @@ class Problem:
     def collapsed(self, settings: dict[str, Any] | None = None) -> tuple[Sampler, float]:
         """The collapsed sampler and the acceptance of its pilot chain (1 if the settings were found earlier)."""
         if self.laplace is None:
-            raise OptionError(
+            raise NotApplicable(
                 "the sampler collapsed needs a strict minimum of U: the Hessian at the estimate is not positive definite; "
-                "use the sampler geodesic-mh (or auto, which chooses it)"
+                "use the sampler geodesic-mh (or auto, which chooses it)",
+                cause="there is no strict minimum",
             )
         thin, warmup = self._trajectories(collapsed.WARMUP)
         if settings is not None:
@@ -123,7 +124,7 @@ class Problem:
     def jumping(self, settings: dict[str, Any] | None = None) -> Sampler:
         """The collapsed sampler at several modes, and jumps between them."""
         if self.laplace is None or not self.modes:
-            raise OptionError(
+            raise NotApplicable(
                 "the sampler jumping needs at least two strict minima of U, and there is one; look from more starts "
                 "(--starts 50), or use the sampler tempering, which needs none"
             )
@@ -151,7 +152,7 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
 
     Raises
     ------
-    OptionError
+    NotApplicable
         If the sampler asked for is not exact for this problem.
     """
     if recorded is not None:
@@ -165,7 +166,7 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
             (problem.jumping, many),
             (problem.tempering, f"{many}, and jumps between them are not possible"),
         ):
-            with contextlib.suppress(OptionError):  # too large for tempering: the draws stay in one mode
+            with contextlib.suppress(NotApplicable):  # too large for tempering: the draws stay in one mode
                 return Choice(make(), why)
     if problem.laplace is not None and (sigma := collapsed.widest_edge(problem.laplace)) > WIDE:
         return Choice(
@@ -174,9 +175,8 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
         )
     try:
         sampler, acceptance = problem.collapsed()
-    except OptionError as error:
-        cause = "there is no strict minimum" if problem.laplace is None else str(error).split(": ")[1].split(", so")[0]
-        return Choice(problem.geodesic_mh(), f"positions cannot be integrated out: {cause}")
+    except NotApplicable as error:
+        return Choice(problem.geodesic_mh(), f"positions cannot be integrated out: {error.cause}")
     if acceptance < collapsed.LEAST_ACCEPTANCE:
         return Choice(
             problem.geodesic_mh(),

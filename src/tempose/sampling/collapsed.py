@@ -37,7 +37,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._typing import Array, Mask
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, analyze
 from tempose.optimum.laplace import Laplace
@@ -81,7 +81,7 @@ class CollapsedTarget:
 
     Raises
     ------
-    OptionError
+    NotApplicable
         If the precision of positions depends on the rotations, so that they cannot be integrated out.
     """
 
@@ -336,8 +336,9 @@ def _scalars(precision: Array, what: str) -> Array:
     scalar: Array = np.einsum("maa->m", precision) / 3.0
     spread = np.abs(precision - scalar[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
     if np.any(spread > 1e-12 * np.abs(scalar)):
-        raise OptionError(
+        raise NotApplicable(
             f"the sampler collapsed cannot integrate the positions out: there is {what}, so that their precision depends "
-            "on the rotations; use the sampler geodesic-mh (or auto, which chooses it)"
+            "on the rotations; use the sampler geodesic-mh (or auto, which chooses it)",
+            cause=f"there is {what}",
         )
     return scalar

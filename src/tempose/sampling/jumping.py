@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -152,12 +152,12 @@ def tune_jumping(
 
     Raises
     ------
-    OptionError
+    NotApplicable
         If positions cannot be integrated out, or the posterior at a mode is too far from Gaussian.
     """
     first = laplaces[0]
     if first.curvature.posterior.likelihood is not None:
-        raise OptionError(
+        raise NotApplicable(
             "the sampler jumping does not work with a robust likelihood, whose positions are no Gaussian; "
             "use the sampler tempering"
         )
@@ -172,7 +172,7 @@ def tune_jumping(
         tuned = tune_collapsed(laplace, seed)
         assert isinstance(tuned.sampler, CollapsedSampler)
         if tuned.acceptance < LEAST_ACCEPTANCE:
-            raise OptionError(
+            raise NotApplicable(
                 "the sampler jumping does not work on this posterior, a mode of it is too far from Gaussian; "
                 "use the sampler tempering"
             )

@@ -27,7 +27,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._typing import Array, Index
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
 from tempose.numerics.operations import DRIFT, VELOCITY
 from tempose.sampling.geodesic import SETTLING, TARGET, MetropolisSampler
@@ -211,11 +211,11 @@ def first_guess(posterior: Posterior, beta: float) -> tuple[int, float]:
 
     Raises
     ------
-    OptionError
+    NotApplicable
         If they are too many, or hot replicas would get lost.
     """
     if posterior.likelihood is not None and np.any(posterior.graph.has_translation) and posterior.priors.is_flat:
-        raise OptionError(
+        raise NotApplicable(
             "tempering does not work with a robust likelihood of translations: no edge holds a hot replica, and it never "
             "comes back; use another sampler, and --starts to see the Gaussian odds of other modes"
         )
@@ -273,7 +273,7 @@ def _rungs(barrier: float) -> int:
     """How many rungs a sum of refusals along the ladder asks for."""
     rungs = max(2, math.ceil(barrier / (1.0 - SWAPS)) + 1)
     if rungs > MOST_RUNGS:
-        raise OptionError(
+        raise NotApplicable(
             f"tempering would need about {rungs} inverse temperatures for this graph (at most {MOST_RUNGS}): it is too "
             "large or too precise; look for modes from several starts instead (--starts 20 --sampler jumping)"
         )

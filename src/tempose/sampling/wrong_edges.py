@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tempose._typing import Array
-from tempose.errors import OptionError
+from tempose.errors import NotApplicable
 from tempose.numerics.potential import EdgeBlocks
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
@@ -183,14 +183,16 @@ class RobustChain(CollapsedChain):
 def _metric(laplace: Laplace) -> Laplace:
     """The Gaussian of the ordinary problem with the expected weights of the edges at the optimum."""
     if laplace.beta != 1.0:
-        raise OptionError(
+        raise NotApplicable(
             f"the sampler collapsed cannot integrate the positions out: wrong edges at β = {laplace.beta:g}, so that the "
-            "posterior is no mixture; use the sampler geodesic-mh (or auto, which chooses it)"
+            "posterior is no mixture; use the sampler geodesic-mh (or auto, which chooses it)",
+            cause=f"wrong edges at β = {laplace.beta:g}",
         )
     try:
         return Laplace(Curvature(kept_problem(laplace.curvature.posterior, laplace.poses)), laplace.poses)
     except NotPositiveDefiniteError:
-        raise OptionError(
+        raise NotApplicable(
             "the sampler collapsed cannot integrate the positions out: the kept edges have no strict minimum, so that there "
-            "is no metric; use the sampler geodesic-mh (or auto, which chooses it)"
+            "is no metric; use the sampler geodesic-mh (or auto, which chooses it)",
+            cause="the kept edges have no strict minimum",
         ) from None

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import NotApplicable
 
 _PINHOLES = {0: "SIMPLE_PINHOLE", 1: "PINHOLE"}  # COLMAP's numbers of the models without distortion
 
@@ -58,7 +59,7 @@ class Intrinsics:
             return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
         K = np.array(self.colmap().calibration_matrix())
         if K[0, 1] != 0.0:
-            raise OptionError(f"cameras with skew ({self.model}) are not supported; undistort the images first")
+            raise NotApplicable(f"cameras with skew ({self.model}) are not supported; undistort the images first")
         return K
 
     def colmap(self) -> Any:
@@ -93,8 +94,4 @@ def recalibrated(K: Array, camera_of: Index, pixel: Array, change: Array) -> tup
 
 def require_pycolmap(what: str) -> Any:
     """The module pycolmap, or one line that says how to get it."""
-    try:
-        import pycolmap
-    except ImportError:
-        raise TemposeError(f"{what} needs pycolmap: pip install 'tempose[sfm]'") from None
-    return pycolmap
+    return require("pycolmap", what)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._support.files import csv_text, write_atomically
+from tempose._support.files import write_atomically
+from tempose._support.tables import csv_text
 from tempose._typing import Array, Index, Mask, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat

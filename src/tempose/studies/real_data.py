@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tempose.analysis.accuracy import pose_errors
+from tempose.errors import MissingPackage, NotApplicable
 from tempose.methods import METHODS
-from tempose.methods.base import Estimate, NotApplicable
+from tempose.methods.base import Estimate
 from tempose.methods.external import colmap_rotation_averaging, gtsam_gnc
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -54,7 +55,7 @@ def measure(run: Method, graph: PoseGraph, truth: Poses, *, timed: bool = False)
     """
     try:
         estimate = run(graph, truth)
-    except NotApplicable as why:
+    except (NotApplicable, MissingPackage) as why:
         return {"status": "left out", "message": str(why)}
     robust, squares = (pose_errors(estimate.poses, truth, robust=robust) for robust in (True, False))
     row: Row = {

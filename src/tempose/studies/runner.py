@@ -15,7 +15,7 @@ from typing import Any
 
 from tempose._support.files import reason, write_atomically
 from tempose._support.parallel import job_count, work_off
-from tempose.errors import TemposeError
+from tempose.errors import FileError
 from tempose.studies.experiment import Cell, Result, Row, RunOptions, left_out, load, plain
 
 
@@ -105,7 +105,7 @@ class Store:
             home.mkdir(parents=True, exist_ok=True)
             text = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
-            raise TemposeError(f"cannot use {home}: {reason(error)}; give a directory to -o") from None
+            raise FileError(f"cannot use {home}: {reason(error)}; give a directory to -o") from None
         lines = text[: text.rfind(b"\n") + 1].splitlines()  # a line without an end was being written when the run died
         if lines:
             self._check(lines[0], header)
@@ -120,10 +120,10 @@ class Store:
             there = json.loads(line)
             different = [name for name in header if there[name] != header[name]]
         except (ValueError, TypeError, KeyError):
-            raise TemposeError(f"{self.path}: not a file of finished cells; choose another directory") from None
+            raise FileError(f"{self.path}: not a file of finished cells; choose another directory") from None
         if different:
             told = ", ".join(f"{name} {there[name]!r} (now {header[name]!r})" for name in different)
-            raise TemposeError(
+            raise FileError(
                 f"{self.home} holds a run with {told}; repeat it with the same options, or choose another directory"
             )
 
@@ -131,7 +131,7 @@ class Store:
         try:
             cell, rows = json.loads(line)
         except ValueError:
-            raise TemposeError(f"{self.path}: damaged; delete it to run all cells again") from None
+            raise FileError(f"{self.path}: damaged; delete it to run all cells again") from None
         self.finished[_key(cell)] = rows
 
     def add(self, cell: Cell, rows: list[Row]) -> None:
@@ -143,7 +143,7 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise TemposeError(f"{self.path}: cannot be written: {reason(error)}") from None
+            raise FileError(f"{self.path}: cannot be written: {reason(error)}") from None
         self.finished[_key(cell)] = rows
 
 

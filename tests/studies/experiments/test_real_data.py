@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tempose.analysis.accuracy import pose_errors
-from tempose.errors import TemposeError
+from tempose.errors import NotApplicable, TemposeError
 from tempose.geometry import quaternion as quat
-from tempose.methods import METHODS, Estimate, NotApplicable
+from tempose.methods import METHODS, Estimate
 from tempose.model.poses import Poses
 from tempose.simulation import corrupt, simulate
 from tempose.studies import real_data as real

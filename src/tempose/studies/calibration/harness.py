@@ -11,7 +11,7 @@ from typing import Any
 
 from tempose._support.files import reason, shown, write_atomically
 from tempose._support.parallel import work_off
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import FileError, OptionError
 from tempose.options import SolveOptions
 from tempose.studies.calibration.fitting import FitRow, fit
 from tempose.studies.calibration.result import Calibration
@@ -98,7 +98,7 @@ class _Record:
             self.home.mkdir(parents=True, exist_ok=True)
             text = path.read_bytes() if path.exists() else b""
         except OSError as error:
-            raise TemposeError(f"cannot use {shown(self.home)}: {reason(error)}; give a directory to -o") from None
+            raise FileError(f"cannot use {shown(self.home)}: {reason(error)}; give a directory to -o") from None
         self._claim({setting.name: setting.facts() for setting, _ in wanted})
         whole = text[: text.rfind(b"\n") + 1]
         if len(whole) < len(text):
@@ -109,7 +109,7 @@ class _Record:
                 FitRow(**{k: v for k, v in json.loads(line).items() if k in _FIELDS}) for line in whole.splitlines()
             ]
         except (ValueError, TypeError, AttributeError):
-            raise TemposeError(f"{path}: not the rows of a calibration; use another directory") from None
+            raise FileError(f"{path}: not the rows of a calibration; use another directory") from None
         return {(row.setting, row.graph): row for row in found if (row.setting, row.graph) in names}
 
     def _claim(self, settings: dict[str, dict[str, Any]]) -> None:
@@ -125,9 +125,9 @@ class _Record:
                 different += ["seed"] if old["seed"] != now["seed"] else []
                 different += [name for name, facts in settings.items() if old["settings"].get(name, facts) != facts]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                raise TemposeError(f"{path}: not the description of a calibration; use another directory") from None
+                raise FileError(f"{path}: not the description of a calibration; use another directory") from None
             if different:
-                raise TemposeError(
+                raise FileError(
                     f"{shown(self.home)} holds another calibration (different: {', '.join(different)}); use another directory"
                 )
         new = {**self.description, "settings": {**old["settings"], **settings}}
@@ -141,4 +141,4 @@ class _Record:
                 with open(path, "a") as file:
                     file.write(json.dumps(row.facts(), allow_nan=False) + "\n")
             except OSError as error:
-                raise TemposeError(f"{shown(path)}: cannot be written: {reason(error)}") from None
+                raise FileError(f"{shown(path)}: cannot be written: {reason(error)}") from None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tempose.errors import NotApplicable
 from tempose.methods import METHODS
-from tempose.methods.base import NotApplicable
 from tempose.model.poses import Poses
 from tempose.paper import TABLE_1
 from tempose.sfm.bundle import model_poses

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose.errors import NotApplicable
 from tempose.io import ReadOptions, onedsfm
-from tempose.methods import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.simulation import simulate

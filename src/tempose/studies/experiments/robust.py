@@ -10,9 +10,10 @@ import numpy as np
 
 from tempose._support import streams
 from tempose.analysis.accuracy import pose_errors
+from tempose.errors import MissingPackage, NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.methods import METHODS, NotApplicable
+from tempose.methods import METHODS
 from tempose.methods.base import Estimate
 from tempose.methods.external import gtsam_gnc
 from tempose.model.graph import PoseGraph
@@ -140,7 +141,7 @@ def run(cell: Cell) -> list[Row]:
     held, confirmed = _largest_part(right), _largest_part(right.with_edges(checked))
     try:
         estimate = _estimate(cell["method"], spoiled.graph, held)
-    except NotApplicable as why:
+    except (NotApplicable, MissingPackage) as why:
         return [{"status": "left out", "message": str(why)}]
     on_held, on_confirmed = (
         pose_errors(estimate.poses, made.truth.select(part.node_ids), robust=True) for part in (held, confirmed)

@@ -1,0 +1,39 @@
+"""Optional packages: imported where they are used, and asked for in one line where they are missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tempose.errors import MissingPackage
+
+_EXTRAS = {
+    "matplotlib": "plot",
+    "viser": "view",
+    "pycolmap": "sfm",
+    "gtsam": "bench",
+    "arviz": "arviz",
+    "h5netcdf": "arviz",
+    "h5py": "arviz",
+}
+
+
+def require(package: str, what: str) -> Any:
+    """The module of an optional package.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    what
+        What needs it, for the message.
+
+    Raises
+    ------
+    MissingPackage
+        If it cannot be imported.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingPackage(what, package, _EXTRAS.get(package)) from None

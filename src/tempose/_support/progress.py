@@ -1,0 +1,23 @@
+"""How long work says how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where long work is: ``phase`` in words, ``done`` of ``total`` units of work in it."""
+
+    phase: str
+    done: float
+    total: float
+
+
+ProgressHook = Callable[[Progress], None]
+"""What is called with a :class:`Progress`, often."""
+
+
+def silent(progress: Progress) -> None:
+    """The hook of whoever does not want to know."""

@@ -1,0 +1,50 @@
+"""Tables as text: comma-separated for programs, aligned for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def csv_text(header: Sequence[str], columns: Sequence[Any]) -> str:
+    """Columns as comma-separated text; numbers with all their digits, nothing for ``None``."""
+    plain = [column.tolist() if hasattr(column, "tolist") else column for column in columns]
+    return csv_lines(header, zip(*plain, strict=True))
+
+
+def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as comma-separated text; a row may lack columns that others have."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return csv_lines(names, ([row.get(name) for name in names] for row in rows))
+
+
+def csv_lines(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """Lines of cells as comma-separated text."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), indent: str = "") -> str:
+    """Lines of cells as text in columns, for terminals.
+
+    Parameters
+    ----------
+    lines
+        All of one length; the first may be a header.
+    left
+        Numbers of the columns that stand on the left of their width; the others stand on the right, as numbers should.
+    indent
+        What each line begins with.
+    """
+    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = (c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(line, width, strict=True)))
+        return (indent + "  ".join(cells)).rstrip()
+
+    return "\n".join(map(aligned, lines))
