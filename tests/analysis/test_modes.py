@@ -240,20 +240,6 @@ def brute_force(two: Two, rng: np.random.Generator, n: int = 200_000) -> tuple[f
 # ---------------------------------------------------------------------- the promises of every sampler
 
 
-def test_jumping_resumes_to_the_same_bits(loop: Two, tmp_path: Path) -> None:
-    whole = loop.run("jumping", 0, tmp_path / "whole", 12, chains=3)
-    for count in (4, 9, 12):
-        loop.run("jumping", 0, tmp_path / "broken", count, chains=3)
-    for chain in range(3):
-        for kind in ("f64", "energy.f64", "cost.f64"):
-            file = f"chain-{chain:02d}.{kind}"
-            assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
-    alone = loop.run("jumping", 0, tmp_path / "alone", 12, chains=1)
-    np.testing.assert_array_equal(alone.arrays[0], whole.arrays[0])
-    other = loop.run("jumping", 0, tmp_path / "other", 12, seed=1, chains=3)
-    assert np.abs(other.arrays[0] - whole.arrays[0]).max() > 1e-3
-
-
 def test_a_jump_there_and_back_is_the_identity(loop: Two) -> None:
     sampler = choose("jumping", loop.problem(0)).sampler
     assert isinstance(sampler, JumpingSampler)

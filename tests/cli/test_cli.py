@@ -214,8 +214,23 @@ def test_overwrite_discards_another_run_but_never_a_folder_that_is_not_ours(grap
     assert json.loads((out / "result.json").read_text())["seed"] == 5
 
 
-def test_the_compilation_message_comes_once(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_compilation_message_comes_until_kernels_are_on_disk(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    """numba keeps compiled kernels beside their module: a folder without them is an installation that never ran."""
+    from tempose.numerics.potential import gradient
+
+    def told() -> int:
         capsys.readouterr()
-        assert main(["solve", str(graph), "-o", str(tmp_path / "o"), "--draws", "8", "--no-report"]) == 0
-    assert "Compiling" not in capsys.readouterr().err
+        command = ["solve", str(graph), "-o", str(tmp_path / "o"), "--draws", "8", "--no-report"]
+        assert main([*command, "--quiet"] if quiet else command) == 0
+        return capsys.readouterr().err.count("Compiling")
+
+    told()  # from here on they are compiled
+    assert told() == 0
+    elsewhere = gradient.stats._replace(cache_path=str(tmp_path))
+    monkeypatch.setattr(type(gradient), "stats", property(lambda self: elsewhere))
+    assert told() == (0 if quiet else 1)
+    monkeypatch.undo()
+    assert told() == 0

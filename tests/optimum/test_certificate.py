@@ -444,3 +444,18 @@ def test_certified_means_that_no_restart_is_better() -> None:
 def test_certified_means_that_no_restart_is_better_on_200_graphs() -> None:
     certified = [check_against_restarts(seed, 50) for seed in range(200)]
     assert 100 <= sum(certified) <= 200
+
+
+def test_what_is_worth_more_than_a_millionth_of_u_is_not_rounding() -> None:
+    """Without noise U* = 0. Precise weights allow much rounding, yet poses 1e-4 above the optimum are not it."""
+    made = simulate(10, completeness=0.6, sigma_rot_deg=0.0, sigma_trans=0.0, seed=3)
+    weight = 1e13
+    posterior = Posterior(
+        replace(made.graph, concentration=np.asarray(weight), translation_precision=np.asarray(weight))
+    )
+    away = np.random.default_rng(0).standard_normal((10, 3))
+    for energy, certified in ((1e-8, True), (1e-4, False), (1e-2, False)):
+        shift = np.sqrt(energy / posterior.potential(replace(made.truth, position=made.truth.position + 1e-6 * away)))
+        found = certify(posterior, replace(made.truth, position=made.truth.position + 1e-6 * shift * away))
+        assert found.potential == pytest.approx(energy, rel=1e-3)
+        assert found.certified is certified

@@ -1,9 +1,8 @@
-"""Every sampler keeps the same promises: the right distribution, the same draws from the same seed, resumable."""
+"""The parts of the samplers one by one, far from Gaussian and near; the choice between them."""
 
 from __future__ import annotations
 
 import math
-import threading
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +12,14 @@ import pytest
 
 import tempose
 from helpers.graphs import random_graph
-from helpers.sampling import Case, mean_and_error, optimum
+from helpers.sampling import Case, eight_nodes, mean_and_error, optimum, with_parts
 from tempose._support import streams
-from tempose.analysis.summary import relative_summary
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.options import preset
@@ -34,124 +32,11 @@ from tempose.simulation import measure
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
 ADJUSTED = ("baoab-mh", "aboba-mh", "boa-mh")
-EACH = (*EXACT, "geodesic", *ADJUSTED)
-ALL = (*EXACT, "geodesic", *(pytest.param(name, marks=pytest.mark.slow) for name in ADJUSTED))  # in long tests
 
 
 @pytest.fixture(scope="module")
 def eight() -> Case:
-    """The test graph of the design notes: 8 nodes, 22 edges, σ_θ = 0.05, σ_t = 0.1."""
-    rng = np.random.default_rng(1)
-    truth = Poses(tuple(range(8)), quat.random_uniform(rng, 8), rng.standard_normal((8, 3)))
-    pairs = np.array([(a, b) for a in range(8) for b in range(a + 1, 8)])[rng.permutation(28)[:22]]
-    return optimum(measure(truth, pairs, 0.05, 0.1, rng), truth)
-
-
-def with_parts(seed: int = 5) -> tuple[PoseGraph, Poses]:
-    """Two components, some edges without a translation, anisotropic rotations: the collapse is still exact."""
-    rng = np.random.default_rng(seed)
-    truth = Poses(tuple(range(7)), quat.random_uniform(rng, 7), rng.standard_normal((7, 3)))
-    pairs = np.array([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6), (6, 4)])
-    graph = measure(truth, pairs, 0.05, 0.1, rng)
-    t = graph.j_from_i_t.copy()
-    t[[2, 3, 7]] = np.nan  # node 3 has no translation at all
-    return replace(graph, j_from_i_t=t, concentration=np.tile([600.0, 900.0, 1500.0], (8, 1))), truth
-
-
-# ---------------------------------------------------------------------- one table for all
-
-
-@pytest.mark.parametrize("beta", [0.25, 1.0, 100.0])
-@pytest.mark.parametrize("name", ALL)
-def test_mean_energy(eight: Case, tmp_path: Path, name: str, beta: float) -> None:
-    draws = eight.run(name, 3000, tmp_path, beta)
-    mean, error = mean_and_error(beta * (draws.energies[0] - eight.lowest))
-    assert error < 0.35
-    assert abs(mean - 21.0) < 4.0 * error + 0.1 + 0.1 / beta  # (6n − 6)/2, up to the noise's square
-    assert draws.acceptance > 0.65
-    assert draws.sampler == name
-
-
-@pytest.mark.parametrize("name", ADJUSTED)
-def test_mean_energy_of_adjusted_schemes(eight: Case, tmp_path: Path, name: str) -> None:
-    mean, error = mean_and_error(eight.run(name, 800, tmp_path).energies[0] - eight.lowest)
-    assert error < 0.5
-    assert abs(mean - 21.0) < 4.0 * error + 0.2
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_relative_covariance_is_laplace_at_low_noise(eight: Case, tmp_path: Path, name: str) -> None:
-    beta = 100.0
-    draws = eight.run(name, 3000, tmp_path, beta)
-    laplace = eight.problem(beta).laplace
-    assert laplace is not None
-    for a, b in ((0, 5), (3, 7)):
-        got = relative_summary(draws, eight.best, a, b)
-        _, expected = laplace.relative(a, b)
-        np.testing.assert_allclose(np.diag(got.covariance), np.diag(expected), rtol=0.2)
-        scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-        assert np.abs((got.covariance - expected) / scale).max() < 0.15
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_resumed_is_identical_and_seeds_differ(eight: Case, tmp_path: Path, name: str) -> None:
-    whole = eight.run(name, 12, tmp_path / "whole", chains=3)
-    for count in (4, 9, 12):
-        broken = eight.run(name, count, tmp_path / "broken", chains=3)
-    for kind in ("f64", "energy.f64", "cost.f64"):
-        for chain in range(3):
-            file = f"chain-{chain:02d}.{kind}"
-            assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
-    assert broken.n_draws == 36
-    other = eight.run(name, 12, tmp_path / "other", chains=3, seed=1)
-    assert np.abs(other.arrays[0] - whole.arrays[0]).max() > 1e-3
-    assert np.abs(whole.arrays[1] - whole.arrays[0]).max() > 1e-3
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_a_chain_is_the_same_alone_and_among_threads(eight: Case, tmp_path: Path, name: str) -> None:
-    alone = eight.run(name, 6, tmp_path / "alone", chains=1)
-    among = eight.run(name, 6, tmp_path / "among", chains=4)
-    np.testing.assert_array_equal(alone.arrays[0], among.arrays[0])
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_stopping_keeps_what_was_drawn(eight: Case, tmp_path: Path, name: str) -> None:
-    sampler, stop = choose(name, eight.problem()).sampler, threading.Event()
-    plan = SamplingPlan(1.0, 1, 50, 0)
-    hook_calls = []
-
-    def hook(watch) -> None:  # type: ignore[no-untyped-def]
-        hook_calls.append(watch)
-        if len(hook_calls) == 5:
-            stop.set()
-
-    draws = sample(eight.posterior, sampler, plan, tmp_path, hook=hook, stop=stop)
-    assert draws.n_draws == 5
-    assert hook_calls[-1].potential == draws.energies[0][-1]
-    assert eight.posterior.potential(hook_calls[-1].poses) == pytest.approx(draws.energies[0][-1], rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_parts_and_rotation_only_edges(tmp_path: Path, name: str) -> None:
-    case = optimum(*with_parts())
-    beta = 20.0
-    freedom = Curvature(case.posterior).dimension
-    assert freedom == 3 * (3 + 2) + 3 * (2 + 2)
-    draws = case.run(name, 3000, tmp_path, beta)
-    mean, error = mean_and_error(beta * (draws.energies[0] - case.lowest))
-    assert abs(mean - 0.5 * freedom) < 4.0 * error + 0.05
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_isotropic_and_rotation_priors(eight: Case, tmp_path: Path, name: str) -> None:
-    prior = Bingham.from_mode(np.array([1.0, 0, 0, 0]), np.array([5.0, 20.0, 30.0]))
-    priors = Priors(prior, [0.3, -0.2, 0.5], 4.0)
-    case = optimum(eight.posterior.graph, eight.best, priors)
-    beta = 50.0
-    draws = case.run(name, 3000, tmp_path, beta)
-    mean, error = mean_and_error(beta * (draws.energies[0] - case.lowest))
-    assert abs(mean - 24.0) < 4.0 * error + 0.1  # nothing is free: 6n/2
+    return eight_nodes()
 
 
 # ---------------------------------------------------------------------- far from Gaussian

@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 
 from tempose import cli
-from tempose._support.streams import generator
+from tempose._support.streams import generator, key
+from tempose.dynamics.chain import GeodesicChain
 from tempose.errors import OptionError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.methods import METHODS
 from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
 from tempose.optimum.starts import random_poses
 from tempose.simulation import corrupt, simulate
 from tempose.studies import runner
@@ -319,7 +322,15 @@ def test_the_common_step_is_stable_and_in_the_papers_range() -> None:
     posterior = Posterior(data.graph)
     start = random_poses(data.graph, generator(4, "start"))
     step = descent.common_step(posterior, start)
-    assert 0.001 <= step <= 0.008
+    assert 0.001 < step < 0.008  # not because it was cut off at either end
+    lowest = posterior.potential(minimise(Curvature(posterior), data.truth).poses)
+
+    def ends(longer: float) -> float:
+        chain = GeodesicChain(posterior, start, key(0, "optimise"))
+        return float(chain.run(descent.paper_dynamics(longer * step), 600)[-1])
+
+    assert lowest < ends(1.0) < 1.1 * lowest
+    assert ends(2.0) > 5.0 * lowest  # negative control: half to spare and no more
     lam = float(np.median(data.graph.mean_concentration))
     assert lam == pytest.approx(descent.LAMBDA, rel=1e-9)
 
