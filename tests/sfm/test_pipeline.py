@@ -19,13 +19,12 @@ from helpers.sfm_scene import make
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.io.colmap.cameras import ColmapCamera, read_camera
 from tempose.model.poses import Poses
 from tempose.sfm import features
-from tempose.sfm.cameras import Intrinsics
-from tempose.sfm.database import read_database
-from tempose.sfm.features import build_database, read_intrinsics
-from tempose.sfm.model import read_model
+from tempose.sfm.features import build_database
 from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
+from tempose.sfm.views import read_database_views, read_model_views
 from tempose.studies.experiments import sfm_coverage
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
@@ -61,24 +60,24 @@ def test_database_of_colmap_to_files(
 
 def test_a_model_gives_the_same_as_its_database(synthetic: tuple[Path, Poses]) -> None:
     path, truth = synthetic
-    views = read_model(path.parent)
+    views = read_model_views(path.parent)
     motion = estimate_motion(views, replace(EXACT, rounds=1))
     assert pose_errors(motion.synchronised.poses, truth, "sim3").mean_rotation_deg < 0.2
     binary = path.parent / "binary"
     binary.mkdir()
     pycolmap.Reconstruction(path.parent).write_binary(binary)
-    again = read_model(binary)
+    again = read_model_views(binary)
     assert again.names == views.names and all(map(np.array_equal, again.matches, views.matches))
 
 
 def test_true_scales_give_metric_poses(synthetic: tuple[Path, Poses]) -> None:
     path, truth = synthetic
-    motion = estimate_motion(read_database(path), replace(EXACT, scales="truth", rounds=1), truth)
+    motion = estimate_motion(read_database_views(path), replace(EXACT, scales="truth", rounds=1), truth)
     errors = pose_errors(motion.synchronised.poses, truth, "se3")
     extent = np.linalg.norm(truth.position - truth.position.mean(0), axis=1).max()
     assert errors.mean_translation < 0.01 * extent
     with pytest.raises(OptionError, match="true positions"):
-        estimate_motion(read_database(path), SfmOptions("truth"))
+        estimate_motion(read_database_views(path), SfmOptions("truth"))
 
 
 @pytest.mark.slow
@@ -239,15 +238,17 @@ def test_a_spoilt_database_is_told_in_one_line(
     statement: str, words: str, synthetic: tuple[Path, Poses], tmp_path: Path
 ) -> None:
     with pytest.raises(ParseError, match=words):
-        read_database(spoil(synthetic[0], tmp_path / "spoilt.db", statement))
+        read_database_views(spoil(synthetic[0], tmp_path / "spoilt.db", statement))
 
 
 def test_error_bars_know_whether_cameras_were_calibrated(synthetic: tuple[Path, Poses], tmp_path: Path) -> None:
-    assert read_database(synthetic[0]).calibrated
-    guessed = read_database(spoil(synthetic[0], tmp_path / "guessed.db", "UPDATE cameras SET prior_focal_length = 0"))
+    assert read_database_views(synthetic[0]).calibrated
+    guessed = read_database_views(
+        spoil(synthetic[0], tmp_path / "guessed.db", "UPDATE cameras SET prior_focal_length = 0")
+    )
     assert not guessed.calibrated and "no focal length from a calibration" in guessed.notices[0]
     options = SfmOptions(rounds=0, draws=8, replicates=20)
-    known, rough = (reconstruct_views(views, options).scene for views in (read_database(synthetic[0]), guessed))
+    known, rough = (reconstruct_views(views, options).scene for views in (read_database_views(synthetic[0]), guessed))
     assert "calibration known to 0.1%" in known.gauge and "calibration known to 0.5%" in rough.gauge
     assert np.median(rough.camera_sigma[1]) > 1.5 * np.median(known.camera_sigma[1])
     with pytest.raises(OptionError, match="relative"):
@@ -295,7 +296,7 @@ def test_photographs_that_do_not_match(noise_pictures: Path, tmp_path: Path, cap
 
 
 def test_features_are_not_used_for_other_photographs(noise_pictures: Path, tmp_path: Path) -> None:
-    camera = Intrinsics("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
+    camera = ColmapCamera("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
     notices = build_database(noise_pictures, tmp_path / "d.db", camera)
     assert len(notices) == 1 and "tall.png is left out: it has 240×320 pixels where most have 320×240" in notices[0]
     fewer = tmp_path / "fewer"
@@ -323,7 +324,7 @@ def test_pythons_sqlite_stays_away_while_colmap_writes(
 
     monkeypatch.setattr(features.sqlite3, "connect", connect)
     monkeypatch.setattr(features, "_POLL_SECONDS", 0.001)
-    camera = Intrinsics("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
+    camera = ColmapCamera("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
     build_database(noise_pictures, tmp_path / "d.db", camera, lambda *now: seen.append(now))
     assert ("features", 3, 3) in seen and ("matching", 3, 3) in seen and len(seen) > 4
 
@@ -369,13 +370,13 @@ def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
 def test_intrinsics_files(tmp_path: Path) -> None:
     file = tmp_path / "K.txt"
     file.write_text("1000 0 500\n0 1010 400\n0 0 1\n")
-    np.testing.assert_allclose(read_intrinsics(file).K, [[1000, 0, 500.5], [0, 1010, 400.5], [0, 0, 1]])
+    np.testing.assert_allclose(read_camera(file).K, [[1000, 0, 500.5], [0, 1010, 400.5], [0, 0, 1]])
     file.write_text("# cameras\n1 PINHOLE 1000 800 1000 1010 500 400\n")
-    np.testing.assert_allclose(read_intrinsics(file).K, [[1000, 0, 500], [0, 1010, 400], [0, 0, 1]])
+    np.testing.assert_allclose(read_camera(file).K, [[1000, 0, 500], [0, 1010, 400], [0, 0, 1]])
     for bad in ("1 2 3", "1000 5 500 0 1000 400 0 0 1", "1 PINHOLE wide 800 1000 1010 500 400", "-1 0 0 0 1 0 0 0 1"):
         file.write_text(bad)
         with pytest.raises(ParseError, match="K.txt"):
-            read_intrinsics(file)
+            read_camera(file)
 
 
 def test_epfl_cameras(tmp_path: Path) -> None:

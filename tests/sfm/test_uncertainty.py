@@ -14,13 +14,12 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.sfm import uncertainty as resample
-from tempose.sfm.cameras import recalibrated
 from tempose.sfm.motion import lengths
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, guided_pairs
 from tempose.sfm.synchronise import Synchronised, SyncOptions, synchronise
 from tempose.sfm.uncertainty import NEIGHBOURHOODS, Halves, aligned, half_differences, mixed, neighbourhoods, widening
-from tempose.sfm.views import Views
+from tempose.sfm.views import Views, recalibrated
 
 EXACT = SfmOptions(sync=SyncOptions(floor_rot_deg=0.0, floor_direction_deg=0.0), calibration_error=0.0)
 

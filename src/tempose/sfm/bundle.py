@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array
 from tempose.errors import GraphError, OptionError
-from tempose.geometry import quaternion as quat
+from tempose.io.colmap.model import model_poses
 from tempose.model.poses import Poses
-from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.points import GOOD
 from tempose.sfm.scene import Scene
 
@@ -85,7 +85,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     anything needs an alignment.
     """
     options = options or AdjustOptions()
-    pycolmap = require_pycolmap("bundle adjustment")
+    pycolmap = require("pycolmap", "bundle adjustment")
     if not np.any(scene.structure.status == GOOD):
         raise GraphError("there is no point to adjust: no views agree on one; start from better poses")
     with tempfile.TemporaryDirectory() as directory:
@@ -123,14 +123,6 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
         processor_seconds=spent,
         status={"CONVERGENCE": "converged", "NO_CONVERGENCE": "out of steps"}.get(name, "failed"),
     )
-
-
-def model_poses(model: Any) -> Poses:
-    """Poses of the images of a pycolmap model that have one, ids are their names."""
-    placed = [image for image in model.images.values() if image.has_pose]
-    wxyz = np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in placed]).reshape(-1, 4)
-    t = np.array([image.cam_from_world().translation for image in placed]).reshape(-1, 3)
-    return Poses.from_node_from_world([image.name for image in placed], quat.normalize(wxyz), t)
 
 
 def _points(model: Any, count: int) -> Array:

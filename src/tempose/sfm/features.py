@@ -7,15 +7,16 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tempose._support.files import write_atomically
-from tempose.errors import OptionError, ParseError, TemposeError
-from tempose.sfm.cameras import Intrinsics, require_pycolmap
+from tempose._support.packages import require
+from tempose.errors import OptionError, TemposeError
+from tempose.io.colmap.cameras import ColmapCamera
+from tempose.io.colmap.database import contents, count_rows, focal_length
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
 _POLL_SECONDS = 0.5
@@ -38,7 +39,7 @@ def find_images(folder: Path) -> list[str]:
 
 
 def build_database(
-    folder: str | Path, database: str | Path, intrinsics: Intrinsics | None = None, progress: Progress | None = None
+    folder: str | Path, database: str | Path, camera: ColmapCamera | None = None, progress: Progress | None = None
 ) -> list[str]:
     """Extract and match the features of all images of a folder; what was done before in the same database stays.
 
@@ -48,8 +49,8 @@ def build_database(
         Of the photographs, taken with one camera.
     database
         File to write.
-    intrinsics
-        Of the camera; ``None`` starts from the EXIF focal length, or a guess, and calibrates the focal length from the
+    camera
+        That took them; ``None`` starts from the EXIF focal length, or a guess, and calibrates the focal length from the
         pairs.
     progress
         See :data:`Progress`.
@@ -60,16 +61,16 @@ def build_database(
         One line for every image that cannot be used.
     """
     folder, database = Path(folder), Path(database)
-    pycolmap = require_pycolmap("reading photographs")
+    pycolmap = require("pycolmap", "reading photographs")
     pycolmap.logging.minloglevel = 3  # what goes wrong is found in the database, and said in one line
     names = find_images(folder)
     good, notices = _usable(pycolmap, folder, names)
-    _check_same(database, good, intrinsics)
+    _check_same(database, good, camera)
     database.parent.mkdir(parents=True, exist_ok=True)
     report = progress or (lambda phase, done, total: None)
-    _extract(pycolmap, folder, database, good, intrinsics, report)
-    _match(pycolmap, database, len(good), intrinsics is None, report)
-    if intrinsics is None:
+    _extract(pycolmap, folder, database, good, camera, report)
+    _match(pycolmap, database, len(good), camera is None, report)
+    if camera is None:
         notices.append(_calibrate(pycolmap, database))
     return notices
 
@@ -100,14 +101,14 @@ def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], l
 
 
 def _extract(
-    pycolmap: Any, folder: Path, database: Path, names: list[str], intrinsics: Intrinsics | None, report: Progress
+    pycolmap: Any, folder: Path, database: Path, names: list[str], camera: ColmapCamera | None, report: Progress
 ) -> None:
     reader, options = pycolmap.ImageReaderOptions(), pycolmap.FeatureExtractionOptions()
-    if intrinsics is not None:
-        reader.camera_model = intrinsics.model
-        reader.camera_params = ", ".join(repr(float(x)) for x in intrinsics.params)
-        _check_size(pycolmap, folder / names[0], intrinsics)
-    if _count(database, "keypoints") < len(names):
+    if camera is not None:
+        reader.camera_model = camera.model
+        reader.camera_params = ", ".join(repr(float(x)) for x in camera.params)
+        _check_size(pycolmap, folder / names[0], camera)
+    if count_rows(database, "keypoints") < len(names):
         _watched(
             pycolmap, database,
             lambda: pycolmap.extract_features(
@@ -123,7 +124,7 @@ def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, report: Progr
     total = n * (n - 1) // 2
     options = pycolmap.FeatureMatchingOptions()
     options.skip_geometric_verification = not calibrate
-    if _count(database, "matches") < total:
+    if count_rows(database, "matches") < total:
         _watched(
             pycolmap, database,
             lambda: pycolmap.match_exhaustive(database, matching_options=options, device=pycolmap.Device.cpu),
@@ -135,12 +136,12 @@ def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, report: Progr
 def _calibrate(pycolmap: Any, database: Path) -> str:
     """Find the focal length from the pairs, once, and say what is taken for the camera."""
     about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
-    now, from_exif = _focal_length(database)
+    now, from_exif = focal_length(database)
     known = _read_focal(about)
     if known.get("found") != now:
         if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
             raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
-        known = {"start": now, "from_exif": from_exif, "found": _focal_length(database)[0]}
+        known = {"start": now, "from_exif": from_exif, "found": focal_length(database)[0]}
         write_atomically(about, json.dumps(known).encode())
     before = f"{'EXIF says' if known['from_exif'] else 'the first guess was'} {known['start']:.0f}"
     return (
@@ -159,44 +160,31 @@ def _read_focal(about: Path) -> dict[str, Any]:
     return known if isinstance(known, dict) and {"start", "from_exif", "found"} <= known.keys() else {}
 
 
-def _focal_length(database: Path) -> tuple[float, bool]:
-    """Focal length of the (one) camera of a database, pixels, and whether it comes from EXIF."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        params, known = connection.execute("SELECT params, prior_focal_length FROM cameras").fetchone()
-    return float(np.frombuffer(params)[0]), bool(known)
-
-
-def _check_same(database: Path, names: list[str], intrinsics: Intrinsics | None) -> None:
+def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -> None:
     """A database that is there already must be of the same photographs and the same calibration."""
     if not database.exists():
         return
     try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-            images = {name for (name,) in connection.execute("SELECT name FROM images")}
-            cameras = [np.frombuffer(data) for (data,) in connection.execute("SELECT params FROM cameras")]
-            matched, verified = (
-                connection.execute(f"SELECT EXISTS(SELECT 1 FROM {table})").fetchone()[0]
-                for table in ("matches", "two_view_geometries")
-            )
+        there = contents(database)
     except sqlite3.Error as error:
         raise TemposeError(
             f"{database}: the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite"
         ) from None
     other = None
-    if not images <= set(names):
+    if not there.names <= set(names):
         other = "other photographs"
-    elif intrinsics is None and matched and not verified:  # pairs are verified only to find the focal length
+    elif camera is None and there.matched and not there.verified:  # pairs are verified only to find the focal length
         other = "a calibration that is not given now"
-    elif intrinsics is not None and not all(np.array_equal(params, intrinsics.params) for params in cameras):
+    elif camera is not None and not all(np.array_equal(params, camera.params) for params in there.params):
         other = "another calibration"
     if other is not None:
         raise TemposeError(f"{database} was made with {other}; give another directory to -o, or use --overwrite")
 
 
-def _check_size(pycolmap: Any, image: Path, intrinsics: Intrinsics) -> None:
+def _check_size(pycolmap: Any, image: Path, camera: ColmapCamera) -> None:
     """A principal point outside the image is a calibration of another size."""
     bitmap = pycolmap.Bitmap.read(image, True)
-    cx, cy = intrinsics.K[:2, 2]
+    cx, cy = camera.K[:2, 2]
     if not (0.25 * bitmap.width < cx < 0.75 * bitmap.width and 0.25 * bitmap.height < cy < 0.75 * bitmap.height):
         raise OptionError(
             f"the calibration's principal point ({cx:g}, {cy:g}) is not near the middle of {image.name} "
@@ -227,50 +215,3 @@ def _watched(pycolmap: Any, database: Path, work: Callable[[], None], look: Call
     watched.close()
     if failure:
         raise TemposeError(f"COLMAP failed: {str(failure[0]).splitlines()[0]}") from failure[0]
-
-
-def _count(database: Path, table: str) -> int:
-    """Rows of a table of a database that nobody has open."""
-    if not database.exists():
-        return 0
-    try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=1.0)) as connection:
-            return int(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
-def read_intrinsics(path: str | Path) -> Intrinsics:
-    """A camera from a file: nine numbers of ``K``, or a line of COLMAP's ``cameras.txt``.
-
-    ``K`` is taken to count whole numbers at pixel centres, as most calibrations do; COLMAP counts .5 there, and so
-    its principal point is larger by .5.
-    """
-    path = Path(path)
-    try:
-        lines = [line.split() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParseError(path, None, f"cannot be read ({error})") from None
-    if lines and len(lines[0]) > 4 and not _is_number(lines[0][1]):
-        try:
-            params = np.array([float(x) for x in lines[0][4:]])
-            return Intrinsics(lines[0][1], int(lines[0][2]), int(lines[0][3]), params)
-        except ValueError:
-            raise ParseError(
-                path, 1, "expected CAMERA_ID MODEL WIDTH HEIGHT PARAMS…, as in COLMAP's cameras.txt"
-            ) from None
-    words = [word for line in lines for word in line]
-    if len(words) != 9 or not all(map(_is_number, words)):
-        raise ParseError(path, None, "expected the nine numbers of K, or a line of COLMAP's cameras.txt")
-    K = np.array([float(x) for x in words]).reshape(3, 3)
-    if K[0, 1] or np.any(K[2] != [0.0, 0.0, 1.0]) or not (K[0, 0] > 0.0 and K[1, 1] > 0.0):
-        raise ParseError(path, None, "K must have positive focal lengths, no skew and a last row 0 0 1")
-    return Intrinsics("PINHOLE", 0, 0, np.array([K[0, 0], K[1, 1], K[0, 2] + 0.5, K[1, 2] + 0.5]))
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
+from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
-from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.views import Views
 
 _MOST_STEPS = 100
@@ -150,8 +151,8 @@ def estimate_pairs(
 ) -> Pairs:
     """Every matched pair from its matches alone: RANSAC with the essential model, then robust bundle adjustment."""
     options = options or PairOptions()
-    pycolmap = require_pycolmap("two-view geometry")
-    cameras = [pinhole(pycolmap, K, size) for K, size in zip(views.K, views.size, strict=True)]
+    pycolmap = require("pycolmap", "two-view geometry")
+    cameras = [ColmapCamera.pinhole(K, size).pycolmap() for K, size in zip(views.K, views.size, strict=True)]
 
     def one(i: int, j: int, match: Index) -> PairPose | str:
         part = np.random.default_rng([seed, i, j]).permutation(len(match))[:_RANSAC_MATCHES]
@@ -375,9 +376,3 @@ def homography_residual(x: Array, y: Array) -> Array:
         residual = np.linalg.norm(mapped[:, :2] / depth - y, axis=1)
         weight = 1.0 / np.maximum(np.abs(depth[:, 0]) * np.maximum(residual, 1e-4), 1e-9)
     return residual
-
-
-def pinhole(pycolmap: Any, K: Array, size: Index) -> Any:
-    """A camera of pycolmap."""
-    params = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
-    return pycolmap.Camera(model="PINHOLE", width=int(size[0]), height=int(size[1]), params=params)

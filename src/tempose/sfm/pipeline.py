@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._support.packages import require
 from tempose._typing import Array
 from tempose.analysis.summary import tangent
 from tempose.errors import TemposeError
+from tempose.io.colmap.cameras import read_camera
+from tempose.io.colmap.model import is_model
 from tempose.model.poses import Poses
 from tempose.options import SolveOptions
-from tempose.sfm.database import read_database
-from tempose.sfm.features import Progress, build_database, read_intrinsics, silent
-from tempose.sfm.model import is_model, read_model
+from tempose.sfm.features import Progress, build_database, silent
 from tempose.sfm.motion import Motion, estimate_motion, lengths, own_scale_errors
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs
@@ -25,7 +26,7 @@ from tempose.sfm.points import CameraDraw, StructureOptions, reconstruct
 from tempose.sfm.scene import Scene
 from tempose.sfm.tracks import observations
 from tempose.sfm.uncertainty import Halves, half_differences, mixed, widening
-from tempose.sfm.views import Views
+from tempose.sfm.views import Views, read_database_views, read_model_views
 from tempose.solution import Solution
 from tempose.solver import solve
 
@@ -92,16 +93,16 @@ def read_views(
     """
     source = Path(source)
     if source.is_file():
-        return read_database(source)
+        return read_database_views(source)
     if not source.is_dir():
         raise TemposeError(
             f"{source}: no such file or folder; give a folder of photographs, a COLMAP database or model"
         )
     if is_model(source):
-        return read_model(source)
-    given = None if intrinsics is None else read_intrinsics(intrinsics)
+        return read_model_views(source)
+    given = None if intrinsics is None else read_camera(intrinsics)
     notices = build_database(source, database, given, progress)
-    views = read_database(database, photographs=source)
+    views = read_database_views(database, photographs=source)
     return replace(views, notices=tuple(notices), calibrated=given is not None)
 
 
@@ -223,9 +224,7 @@ def _camera_covariance(draws: list[CameraDraw], reference: Poses) -> Array:
 
 def sample_colours(folder: Path, views: Views, seen: Any) -> NDArray[np.uint8] | None:
     """Mean colour (p, 3) of every point over its views; ``None`` if the photographs are not there."""
-    from tempose.sfm.cameras import require_pycolmap
-
-    pycolmap = require_pycolmap("colours of points")
+    pycolmap = require("pycolmap", "colours of points")
     total, count = np.zeros((seen.n_points, 3)), np.zeros(seen.n_points)
     for row, name in enumerate(views.names):
         at = np.flatnonzero(seen.camera_of == row)

@@ -23,7 +23,7 @@ from tempose._typing import Array, Index, Mask
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
-from tempose.sfm.cameras import recalibrated
+from tempose.sfm.views import recalibrated
 
 STATUS = (
     "good",

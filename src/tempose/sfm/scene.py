@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from tempose._support.files import write_atomically
 from tempose._support.tables import csv_text
-from tempose._typing import Array, Index, Mask, PathLike
-from tempose.errors import GraphError, ParseError
+from tempose._typing import Array, Index, PathLike
+from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
+from tempose.io.colmap.model import ModelPoints, write_model
 from tempose.io.csvfile import name_text
 from tempose.io.ply import write_ply
 from tempose.model.poses import Poses
@@ -181,54 +182,20 @@ class Scene:
             write_ply(Path(directory) / name, {**base, **channels, **scalars}, comments)
 
     def write_colmap(self, directory: PathLike) -> None:
-        """A COLMAP text model (``cameras.txt``, ``images.txt``, ``points3D.txt``) of the good points.
-
-        Columns as in COLMAP's documentation: images hold ``cam_from_world``, quaternion ``wxyz``; the error of a point
-        is its mean reprojection error in pixels.
-        """
-        if np.any(self.intrinsics[:, 0, 1]):
-            raise GraphError("COLMAP's pinhole camera has no skew; this reconstruction's cameras do")
-        target = Path(directory)
-        target.mkdir(parents=True, exist_ok=True)
+        """A COLMAP text model of the good points; the number of a point is its row + 1."""
         o, s = self.observations, self.structure
+        good = np.flatnonzero(s.status == GOOD)
         kept = s.used & (s.status[o.point_of] == GOOD)
-        order = np.flatnonzero(kept)[np.argsort(o.camera_of[kept], kind="stable")]
-        place = np.zeros(len(o), np.int64)  # number of an observation within its image
-        starts = np.searchsorted(o.camera_of[order], np.arange(len(self.poses) + 1))
-        place[order] = np.arange(len(order)) - starts[o.camera_of[order]]
-        write_atomically(target / "cameras.txt", self._cameras_text().encode())
-        write_atomically(target / "images.txt", self._images_text(order, starts).encode())
-        write_atomically(target / "points3D.txt", self._points_text(kept, place).encode())
-
-    def _cameras_text(self) -> str:
-        rows = ["# CAMERA_ID MODEL WIDTH HEIGHT fx fy cx cy"]
-        for k, (K, (width, height)) in enumerate(zip(self.intrinsics, self.image_size.tolist(), strict=True), 1):
-            numbers = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
-            rows.append(" ".join([str(k), "PINHOLE", str(width), str(height), *(repr(float(x)) for x in numbers)]))
-        return "\n".join(rows) + "\n"
-
-    def _images_text(self, order: Index, starts: Index) -> str:
-        o = self.observations
-        q, t = self.poses.node_from_world
-        q = quat.canonical(q)
-        rows = ["# IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID of each image point"]
-        for k, name in enumerate(self.poses.ids):
-            rows.append(" ".join([str(k + 1), *map(str, q[k].tolist() + t[k].tolist()), str(k + 1), str(name)]))
-            seen = order[starts[k] : starts[k + 1]]
-            pixel, points = o.pixel[seen].tolist(), (o.point_of[seen] + 1).tolist()
-            rows.append(" ".join(f"{x!r} {y!r} {p}" for (x, y), p in zip(pixel, points, strict=True)))
-        return "\n".join(rows) + "\n"
-
-    def _points_text(self, kept: Mask, place: Index) -> str:
-        o, s = self.observations, self.structure
-        rows = ["# POINT3D_ID X Y Z R G B ERROR, then IMAGE_ID POINT2D_IDX of each view"]
-        for p in np.flatnonzero(s.status == GOOD).tolist():
-            views = [k for k in range(o.first[p], o.first[p + 1]) if kept[k]]
-            colour = [160, 160, 160] if self.colour is None else self.colour[p].tolist()
-            track = [f"{o.camera_of[k] + 1} {place[k]}" for k in views]
-            values = [p + 1, *s.position[p].tolist(), *colour, float(s.rms_px[p]) * np.sqrt(2.0)]
-            rows.append(" ".join([*map(str, values), *track]))
-        return "\n".join(rows) + "\n"
+        points = ModelPoints(
+            good + 1,
+            s.position[good],
+            s.rms_px[good] * np.sqrt(2.0),
+            None if self.colour is None else self.colour[good],
+            o.camera_of[kept],
+            np.searchsorted(good, o.point_of[kept]),
+            o.pixel[kept],
+        )
+        write_model(directory, self.poses, self.intrinsics, self.image_size, points)
 
 
 def sigma_colours(structure: Structure) -> NDArray[np.uint8]:

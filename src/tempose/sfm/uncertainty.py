@@ -29,13 +29,12 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.sfm.cameras import recalibrated
 from tempose.sfm.motion import on_all
 from tempose.sfm.pairs import Pairs, refine_pair
 from tempose.sfm.points import CameraDraw, reconstruct
 from tempose.sfm.synchronise import Synchronised
 from tempose.sfm.tracks import keypoint_offsets, observed_keypoints
-from tempose.sfm.views import Views
+from tempose.sfm.views import Views, recalibrated
 
 NEIGHBOURHOODS = 64
 """Cells of about equally many points that the scene is cut into; a half has half of them, drawn at random."""
@@ -58,7 +57,7 @@ class Halves:
     off
         Half the differences (r, n, 6), in the gauge of the error bars: they scatter as the estimate does about the truth.
     calibration
-        The errors of the calibration (r, n, 4) that are in them, as :func:`~tempose.sfm.cameras.recalibrated` has them.
+        The errors of the calibration (r, n, 4) that are in them, as :func:`~tempose.sfm.views.recalibrated` has them.
     """
 
     off: Array

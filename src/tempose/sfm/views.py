@@ -1,12 +1,21 @@
-"""Views and their matches: what the stages from pairs to points work on."""
+"""Views and their matches: what the stages from pairs to points work on, and how COLMAP's files become them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, PathLike
+from tempose.errors import ParseError
+from tempose.io.colmap.database import read_database
+from tempose.io.colmap.model import read_model
+
+FEWEST_MATCHES = 15
+"""Pairs with fewer matches are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +65,86 @@ class Views:
 def normalised(K: Array, pixel: Array) -> Array:
     """Pixels (..., 2) of a pinhole camera as ``(x/z, y/z)``."""
     return np.asarray((pixel - K[:2, 2]) / np.array([K[0, 0], K[1, 1]]))  # COLMAP's cameras have no skew
+
+
+def recalibrated(K: Array, camera_of: Index, pixel: Array, change: Array) -> tuple[Array, Array]:
+    """Pinholes (n, 3, 3) and pixels (k, 2) of a slightly other calibration.
+
+    ``change`` (n, 4): relative change of the focal lengths; of the principal point in x and y, in focal lengths; and of the
+    radial distortion, the relative displacement of a pixel that is one focal length from the principal point.
+    """
+    focal, centre = np.stack([K[:, 0, 0], K[:, 1, 1]], axis=1), K[:, :2, 2]
+    ray = (pixel - centre[camera_of]) / focal[camera_of]
+    radial = 1.0 + change[camera_of, 3:] * np.sum(ray**2, axis=1, keepdims=True)
+    out = K.copy()
+    out[:, [0, 1], [0, 1]] = focal * (1.0 + change[:, :1])
+    out[:, :2, 2] += focal * change[:, 1:3]
+    return out, np.ascontiguousarray(centre[camera_of] + focal[camera_of] * ray * radial)
+
+
+# ---------------------------------------------------------------------- from COLMAP's files
+
+
+def read_database_views(path: PathLike, photographs: Path | None = None) -> Views:
+    """Views of a COLMAP database, with its putative matches.
+
+    Matches whose two keypoints lie at the same two places as an earlier one (SIFT gives a place several orientations)
+    are the same measurement and are dropped. ``photographs`` is the folder it was made from, if the user does not know of
+    the database.
+    """
+    found, origin = read_database(path), photographs or Path(path)
+    if not found.names:
+        raise ParseError(origin, None, "the database has no images; run COLMAP's feature extraction on it first")
+    keypoints = tuple(c.undistorted(pixel) for c, pixel in zip(found.cameras, found.keypoints, strict=True))
+    matches = {(i, j): distinct(match, keypoints[i], keypoints[j]) for (i, j), match in found.matches.items()}
+    kept = {pair: match for pair, match in matches.items() if len(match) >= FEWEST_MATCHES}
+    if not kept:
+        raise ParseError(
+            origin,
+            None,
+            f"no two of its {len(found.names)} images share {FEWEST_MATCHES} matches; have they been matched, and do they "
+            "overlap enough?",
+        )
+    notice = f"{found.n_guessed} of the database's {found.n_cameras} cameras have no focal length from a calibration, only a guess"
+    return Views(
+        found.names,
+        np.array([c.K for c in found.cameras]),
+        np.array([c.size for c in found.cameras]),
+        keypoints,
+        np.array(list(kept), dtype=np.int64),
+        tuple(kept.values()),
+        (notice,) if found.n_guessed else (),
+        not found.n_guessed,
+    )
+
+
+def distinct(match: Index, pixel_i: Array, pixel_j: Array) -> Index:
+    """The matches (k, 2) without those that repeat the places of an earlier one."""
+    places: NDArray[Any] = np.concatenate([pixel_i[match[:, 0]], pixel_j[match[:, 1]]], axis=1)
+    _, first = np.unique(places, axis=0, return_index=True)
+    return match[np.sort(first)]
+
+
+def read_model_views(folder: PathLike) -> Views:
+    """Views of a COLMAP model. Its poses and points are not used: two image points of one track are a match."""
+    found = read_model(folder)
+    n = len(found.names)
+    if not n:
+        raise ParseError(folder, None, "the COLMAP model has no images")
+    pairs, matches = [], []
+    for i in range(n):
+        for j in range(i + 1, n):
+            _, a, b = np.intersect1d(found.tracks[i], found.tracks[j], return_indices=True)
+            if len(a) >= FEWEST_MATCHES:
+                pairs.append((i, j))
+                matches.append(np.stack([a, b], axis=1).astype(np.int64))
+    if not pairs:
+        raise ParseError(folder, None, f"no two of its {n} images share {FEWEST_MATCHES} points")
+    return Views(
+        found.names,
+        np.array([c.K for c in found.cameras]),
+        np.array([c.size for c in found.cameras]),
+        tuple(c.undistorted(pixel) for c, pixel in zip(found.cameras, found.pixels, strict=True)),
+        np.array(pairs, dtype=np.int64),
+        tuple(matches),
+    )

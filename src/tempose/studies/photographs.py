@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose._support.packages import require
 from tempose.analysis.accuracy import pose_errors
+from tempose.io.colmap.cameras import read_camera
 from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.sfm.cameras import require_pycolmap
-from tempose.sfm.database import read_database
-from tempose.sfm.features import build_database, read_intrinsics
+from tempose.sfm.features import build_database
 from tempose.sfm.motion import Motion, estimate_motion, lengths
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, estimate_pairs
 from tempose.sfm.synchronise import Edges
-from tempose.sfm.views import Views
+from tempose.sfm.views import Views, read_database_views
 from tempose.studies.experiment import DataMissing, data_folder
 
 SCENES = ("Herz-Jesus-P8", "Herz-Jesus-P25", "fountain-P11", "entry-P10", "castle-P19", "castle-P30")
@@ -72,11 +72,11 @@ def _kept(scene: str, name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _match(scene: str, path: Path) -> None:
-    build_database(images(scene), path, read_intrinsics(images(scene) / "K.txt"))
+    build_database(images(scene), path, read_camera(images(scene) / "K.txt"))
 
 
 def _verify(scene: str, path: Path) -> None:
-    pycolmap = require_pycolmap("geometric verification")
+    pycolmap = require("pycolmap", "geometric verification")
     pycolmap.logging.minloglevel = 3
     shutil.copy(database(scene), path)
     with pycolmap.Database.open(path) as opened:
@@ -89,7 +89,7 @@ def _verify(scene: str, path: Path) -> None:
 @cache
 def views(scene: str) -> Views:
     """Keypoints and matches."""
-    return read_database(database(scene))
+    return read_database_views(database(scene))
 
 
 @cache
@@ -122,7 +122,7 @@ class StoredPair:
 
 def stored_pairs(scene: str) -> dict[tuple[str, str], StoredPair]:
     """COLMAP's two-view geometries by the names of their images, in both orders."""
-    pycolmap = require_pycolmap("two-view geometry")
+    pycolmap = require("pycolmap", "two-view geometry")
     found = {}
     with pycolmap.Database.open(verified_database(scene)) as opened:
         name = {image.image_id: image.name for image in opened.read_all_images()}

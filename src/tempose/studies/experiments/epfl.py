@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose.errors import NotApplicable
+from tempose.io.colmap.model import model_poses
 from tempose.methods import METHODS
 from tempose.model.poses import Poses
 from tempose.paper import TABLE_1
-from tempose.sfm.bundle import model_poses
-from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.motion import lengths
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.refine import refine
@@ -76,7 +76,7 @@ def _adjusted(scene: str) -> list[Row]:
 
 def _colmap(scene: str, stage: str) -> list[Row]:
     """One of COLMAP's mappers on the same matches, with its default verification and fixed intrinsics."""
-    pycolmap = require_pycolmap("COLMAP's mappers")
+    pycolmap = require("pycolmap", "COLMAP's mappers")
     pycolmap.logging.minloglevel = 3  # what it has to say would run through the progress bar
     with tempfile.TemporaryDirectory() as home:
         database = Path(home) / "database.db"

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index
+from tempose.io.colmap.model import model_poses
 from tempose.model.poses import Poses
 from tempose.sfm.accuracy import camera_errors, point_errors
-from tempose.sfm.cameras import require_pycolmap
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import read_views, reconstruct_views
 from tempose.sfm.scene import Scene
@@ -72,7 +73,7 @@ class Made:
 
 def make(folder: Path, cell: Cell) -> Made:
     """Synthesise a data set: cameras on a sphere of radius 5 around a cube of points of side 2, all looking inwards."""
-    pycolmap = require_pycolmap("synthetic data sets")
+    pycolmap = require("pycolmap", "synthetic data sets")
     options = pycolmap.SyntheticDatasetOptions(
         num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=cell["cameras"], num_points3D=cell["points"],
         track_length=cell.get("track_length", -1), inlier_match_ratio=cell.get("right_matches", 1.0),
@@ -93,11 +94,7 @@ def make(folder: Path, cell: Cell) -> Made:
     from_model = cell["source"] == "model"
     return Made(
         folder if from_model else folder / "database.db",
-        Poses.from_node_from_world(
-            [image.name for image in images],
-            np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in images]),
-            np.array([image.cam_from_world().translation for image in images]),
-        ),
+        model_poses(model).select([image.name for image in images]),
         np.array([point.xyz for point in model.points3D.values()]),
         tuple(labels[labels >= 0] if from_model else labels for labels in label),
     )  # fmt: skip

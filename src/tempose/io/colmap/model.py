@@ -1,0 +1,177 @@
+"""COLMAP models: read as text or binary by pycolmap, written as text.
+
+Images hold ``cam_from_world``, quaternion ``wxyz``; an image point is a pixel and the number of its point, a point a place,
+a colour, its mean reprojection error in pixels, and the image points it is seen as. Columns as in COLMAP's documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempose._support.files import write_atomically
+from tempose._support.packages import require
+from tempose._typing import Array, Index, PathLike
+from tempose.errors import GraphError, ParseError
+from tempose.geometry import quaternion as quat
+from tempose.io.colmap.cameras import ColmapCamera
+from tempose.model.poses import Poses
+
+NEEDED = ("cameras", "images", "points3D")
+_GREY = 160
+
+
+@dataclass(frozen=True, eq=False)
+class ColmapModel:
+    """Images of a model in the order of their names, and the image points of its tracks.
+
+    Attributes
+    ----------
+    names
+        File names of the images.
+    cameras
+        One per image.
+    pixels
+        Per image, its image points (k, 2) that belong to a track, lens distortion included.
+    tracks
+        Per image, the number (k,) of the point that each is seen of.
+    """
+
+    names: tuple[str, ...]
+    cameras: tuple[ColmapCamera, ...]
+    pixels: tuple[Array, ...]
+    tracks: tuple[Index, ...]
+
+
+def is_model(folder: Path) -> bool:
+    """Whether a folder holds a COLMAP model; a part of one is refused."""
+    for suffix in (".txt", ".bin"):
+        missing = [f"{name}{suffix}" for name in NEEDED if not (folder / f"{name}{suffix}").exists()]
+        if not missing:
+            return True
+        if len(missing) == 1:
+            raise ParseError(folder, None, f"is a COLMAP model without {missing[0]}; is it whole?")
+    return False
+
+
+def read_model(folder: PathLike) -> ColmapModel:
+    """Read images and tracks; poses and points of the model are left."""
+    folder = Path(folder)
+    pycolmap = require("pycolmap", "reading a COLMAP model")
+    try:
+        model = pycolmap.Reconstruction(folder)
+    except (ValueError, RuntimeError, IndexError) as error:
+        raise ParseError(
+            folder, None, f"cannot be read as a COLMAP model ({str(error).splitlines()[0]}); is it whole?"
+        ) from None
+    names, cameras, pixels, tracks = [], [], [], []
+    for image in sorted(model.images.values(), key=lambda image: image.name):
+        camera = model.cameras[image.camera_id]
+        kept = [p for p in image.points2D if p.has_point3D()]
+        names.append(image.name)
+        cameras.append(ColmapCamera(camera.model.name, camera.width, camera.height, np.array(camera.params)))
+        pixels.append(np.array([p.xy for p in kept]).reshape(-1, 2))
+        tracks.append(np.array([p.point3D_id for p in kept], dtype=np.int64))
+    return ColmapModel(tuple(names), tuple(cameras), tuple(pixels), tuple(tracks))
+
+
+def model_poses(model: Any) -> Poses:
+    """Poses of the images of a pycolmap model that have one, ids are their names."""
+    placed = [image for image in model.images.values() if image.has_pose]
+    wxyz = np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in placed]).reshape(-1, 4)
+    t = np.array([image.cam_from_world().translation for image in placed]).reshape(-1, 3)
+    return Poses.from_node_from_world([image.name for image in placed], quat.normalize(wxyz), t)
+
+
+# ---------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPoints:
+    """Points to be written.
+
+    Attributes
+    ----------
+    number
+        Of each point (p,), from 1.
+    position
+        World (p, 3).
+    error_px
+        Mean reprojection error (p,), pixels.
+    colour
+        (p, 3), or ``None`` for grey.
+    camera_of, point_of
+        Image (row of the poses) and point (row of ``number``) of each image point (k,), sorted by point.
+    pixel
+        (k, 2).
+    """
+
+    number: Index
+    position: Array
+    error_px: Array
+    colour: NDArray[np.uint8] | None
+    camera_of: Index
+    point_of: Index
+    pixel: Array
+
+
+def write_model(directory: PathLike, poses: Poses, K: Array, size: Index, points: ModelPoints) -> None:
+    """Write ``cameras.txt``, ``images.txt`` and ``points3D.txt``; every image has a pinhole camera of its own.
+
+    Parameters
+    ----------
+    directory
+        Made if it is not there.
+    poses
+        ``world_from_node``, ids are image names.
+    K, size
+        Pinholes (n, 3, 3), and width and height (n, 2), pixels.
+    points
+        And where they are seen.
+    """
+    if np.any(K[:, 0, 1]):
+        raise GraphError("COLMAP's pinhole camera has no skew; this reconstruction's cameras do")
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    order = np.argsort(points.camera_of, kind="stable")
+    starts = np.searchsorted(points.camera_of[order], np.arange(len(poses) + 1))
+    place = np.zeros(len(order), np.int64)  # number of an image point within its image
+    place[order] = np.arange(len(order)) - starts[points.camera_of[order]]
+    write_atomically(target / "cameras.txt", _cameras_text(K, size).encode())
+    write_atomically(target / "images.txt", _images_text(poses, points, order, starts).encode())
+    write_atomically(target / "points3D.txt", _points_text(points, place).encode())
+
+
+def _cameras_text(K: Array, size: Index) -> str:
+    rows = ["# CAMERA_ID MODEL WIDTH HEIGHT fx fy cx cy"]
+    for k, (one, (width, height)) in enumerate(zip(K, size.tolist(), strict=True), 1):
+        numbers = [one[0, 0], one[1, 1], one[0, 2], one[1, 2]]
+        rows.append(" ".join([str(k), "PINHOLE", str(width), str(height), *(repr(float(x)) for x in numbers)]))
+    return "\n".join(rows) + "\n"
+
+
+def _images_text(poses: Poses, points: ModelPoints, order: Index, starts: Index) -> str:
+    q, t = poses.node_from_world
+    q = quat.canonical(q)
+    rows = ["# IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID of each image point"]
+    for k, name in enumerate(poses.ids):
+        rows.append(" ".join([str(k + 1), *map(str, q[k].tolist() + t[k].tolist()), str(k + 1), str(name)]))
+        seen = order[starts[k] : starts[k + 1]]
+        pixel, numbers = points.pixel[seen].tolist(), points.number[points.point_of[seen]].tolist()
+        rows.append(" ".join(f"{x!r} {y!r} {number}" for (x, y), number in zip(pixel, numbers, strict=True)))
+    return "\n".join(rows) + "\n"
+
+
+def _points_text(points: ModelPoints, place: Index) -> str:
+    rows = ["# POINT3D_ID X Y Z R G B ERROR, then IMAGE_ID POINT2D_IDX of each view"]
+    first = np.searchsorted(points.point_of, np.arange(len(points.number) + 1))
+    for p, number in enumerate(points.number.tolist()):
+        colour = [_GREY] * 3 if points.colour is None else points.colour[p].tolist()
+        track = [f"{points.camera_of[k] + 1} {place[k]}" for k in range(first[p], first[p + 1])]
+        values = [number, *points.position[p].tolist(), *colour, float(points.error_px[p])]
+        rows.append(" ".join([*map(str, values), *track]))
+    return "\n".join(rows) + "\n"
