@@ -25,6 +25,7 @@ from tempose.sfm import features
 from tempose.sfm.features import build_database
 from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
 from tempose.sfm.views import read_database_views, read_model_views
+from tempose.studies.coverage import shares
 from tempose.studies.experiments import sfm_coverage
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
@@ -90,7 +91,7 @@ def test_error_bars_cover() -> None:
         which = sfm_coverage.true_points(scene, made.views, (np.arange(150),) * 6)
         assert np.all(which >= 0)
         found = sfm_coverage.normalised_errors(scene, made.poses, made.points[which])
-        rows.append({"setting": "arc", "seed": seed, **sfm_coverage.shares(found)})
+        rows.append({"setting": "arc", "seed": seed, **shares(found, 3)})
     line = sfm_coverage.table(rows)[-1]
     print(line)
     check_coverage(line)
@@ -111,7 +112,7 @@ def test_error_bars_cover_on_colmaps_own_data() -> None:
     squared = [sfm_coverage.squared_errors(cell) for cell in cells]
 
     def coverage(factor: float) -> dict:
-        rows = [sfm_coverage.shares({kind: x * factor**2 for kind, x in one.items()}) for one in squared]
+        rows = [shares({kind: x * factor**2 for kind, x in one.items()}, 3) for one in squared]
         return sfm_coverage.table([{"setting": "any", **row} for row in rows])[-1]
 
     print(coverage(1.0))
@@ -132,8 +133,8 @@ def test_truths_of_colmaps_data_are_found(tmp_path: Path) -> None:
     good = (scene.structure.status == 0) & (which >= 0)
     assert good.sum() > 80 and len(set(which[good].tolist())) == good.sum()
     points = np.where(which[:, None] >= 0, made.points[which], np.nan)
-    shares = sfm_coverage.shares(sfm_coverage.normalised_errors(scene, made.poses, points))
-    assert shares["point_95"] > 0.7 and shares["n_orientation"] == 6
+    covered = shares(sfm_coverage.normalised_errors(scene, made.poses, points), 3)
+    assert covered["point_95"] > 0.7 and covered["n_orientation"] == 6
     third = replace(
         scene, camera_covariance=scene.camera_covariance / 9.0,
         structure=replace(
@@ -141,7 +142,7 @@ def test_truths_of_colmaps_data_are_found(tmp_path: Path) -> None:
             pose_covariance=scene.structure.pose_covariance / 9.0,
         ),
     )  # fmt: skip
-    assert sfm_coverage.shares(sfm_coverage.normalised_errors(third, made.poses, points))["point_95"] < 0.6
+    assert shares(sfm_coverage.normalised_errors(third, made.poses, points), 3)["point_95"] < 0.6
 
 
 def test_views_that_do_not_hang_together_are_left_out() -> None:
