@@ -25,7 +25,7 @@ from tempose.analysis.summary import NodeSummary, RelativeSummary, node_summary,
 from tempose.errors import ArgumentError, DrawsError
 from tempose.io.csvfile import name_text
 from tempose.model.bingham import Bingham
-from tempose.model.gauge import FRAME, ORDER, Gauge, find_id
+from tempose.model.gauge import FRAME, ORDER, Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors, Residuals, residuals
@@ -180,7 +180,7 @@ class Solution:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
         if self.nodes is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        return np.asarray(self.nodes.covariance[find_id(self.estimate, node)])
+        return np.asarray(self.nodes.covariance[self.estimate.row(node)])
 
     def relative_covariance(self, a: NodeId, b: NodeId) -> RelativeSummary:
         """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge.
@@ -445,7 +445,7 @@ class Solution:
         draws = read_draws(home / "draws") if (home / "draws" / "draws.json").exists() else None
         return cls(
             graph=graph, priors=_load_priors(home), options=options, status=facts["status"], estimate=estimate,
-            objective=facts["objective"], draws=draws, gauge=Gauge(graph, options.gauge),
+            objective=facts["objective"], draws=draws, gauge=Gauge.parse(graph, options.gauge),
             trace=np.load(home / "trace.npy"), certificate=certificate_from_facts(facts),
             notices=tuple(facts["notices"]), seconds=facts["seconds"],
             version=facts["version"], tuning=facts["tuning"], likelihood=_load_likelihood(home),

@@ -90,7 +90,7 @@ def solve(
     stop = stop or threading.Event()
     report = progress or silent
     graph, notices = _prepare(graph, options)
-    gauge = Gauge(graph, options.gauge)
+    gauge = Gauge.parse(graph, options.gauge)
     home, temporary = _directory(directory)
 
     report(Progress("optimising", 0, 1))

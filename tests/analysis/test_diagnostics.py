@@ -188,9 +188,9 @@ def test_blocks_do_not_change_anything(small: tuple[PoseGraph, Poses], monkeypat
     rng = np.random.default_rng(8)
     draws = made_draws(graph, truth, coordinates(rng, 0.5, 2, 60), rng)
     for kind in ("anchor", "centroid", "node:3"):
-        whole = diag.diagnose(draws, truth, Gauge(graph, kind))
+        whole = diag.diagnose(draws, truth, Gauge.parse(graph, kind))
         monkeypatch.setattr(diag, "_BLOCK_VALUES", 1)
-        one = diag.diagnose(draws, truth, Gauge(graph, kind))
+        one = diag.diagnose(draws, truth, Gauge.parse(graph, kind))
         monkeypatch.undo()
         for name in ("rhat", "ess_tail", "mcse_sd", "sigma_pos_mcse"):
             np.testing.assert_allclose(getattr(one, name), getattr(whole, name), rtol=1e-12)

@@ -188,10 +188,10 @@ def test_gauges_remove_any_motion_of_the_world(kind: str) -> None:
 
     rng = np.random.default_rng(8)
     made = simulate(10, seed=2)
-    gauge = Gauge(made.graph, kind)
+    gauge = Gauge.parse(made.graph, kind)
     moved = made.truth.moved(Similarity(quat.random_uniform(rng), rng.standard_normal(3)))
     wxyz, position = gauge.align(moved.wxyz, moved.position, made.truth)
     assert quat.angle_between(wxyz, made.truth.wxyz).max() < 1e-12
     np.testing.assert_allclose(position, made.truth.position, atol=1e-12)
     with pytest.raises(GraphError, match="no node '77'|node 77"):
-        Gauge(made.graph, "node:77")
+        Gauge.parse(made.graph, "node:77")

@@ -117,7 +117,7 @@ def test_the_frame_is_of_nodes_near_the_most_central_one() -> None:
     made = simulate(20, sigma_rot_deg=2.0, seed=4)
     curvature = Curvature(Posterior(made.graph))
     laplace = Laplace(curvature, minimise(curvature, made.truth).poses, beta=2.0)
-    marginals = [laplace.marginals(Gauge(made.graph, f"node:{name}"))[:, :3, :3] for name in made.graph.node_ids]
+    marginals = [laplace.marginals(Gauge.parse(made.graph, f"node:{name}"))[:, :3, :3] for name in made.graph.node_ids]
     best = int(np.argmin([np.einsum("naa->", one) for one in marginals]))
     assert best != made.graph.anchors[0]
     widest = np.sqrt(np.linalg.eigvalsh(marginals[best])[:, -1])

@@ -124,7 +124,7 @@ def test_marginals_are_those_of_the_dense_gaussian(gauge: str) -> None:
     H = dense(curvature, best)
     sigma = np.zeros_like(H)
     sigma[np.ix_(~held, ~held)] = np.linalg.inv(H[np.ix_(~held, ~held)]) / 2.0
-    rule = Gauge(made.graph, gauge)
+    rule = Gauge.parse(made.graph, gauge)
     e, n = 1e-6, len(best)
     J = np.empty((6 * n, 6 * n))
     from tempose.analysis.summary import tangent

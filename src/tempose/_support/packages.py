@@ -15,6 +15,8 @@ _EXTRAS = {
     "arviz": "arviz",
     "h5netcdf": "arviz",
     "h5py": "arviz",
+    "pandas": "interop",
+    "networkx": "interop",
 }
 
 

@@ -27,7 +27,6 @@ from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham
-from tempose.model.gauge import find_id
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, residuals
 from tempose.model.robust import RobustLikelihood
@@ -294,7 +293,7 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     graph = posterior.graph
     i, j = graph.node_ids[graph.edge_i[edge]], graph.node_ids[graph.edge_j[edge]]
     rest = graph.with_edges(np.arange(graph.n_edges) != edge)
-    a, b = find_id(estimate, i), find_id(estimate, j)
+    a, b = estimate.row(i), estimate.row(j)
     if posterior.priors.is_flat and rest.component[a] != rest.component[b]:
         return math.nan, 0, math.nan
     reduced = Posterior(rest, posterior.priors)

@@ -14,7 +14,7 @@ from tempose._typing import Array, Mask, NodeId
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.model.gauge import Gauge, find_id, position_determined
+from tempose.model.gauge import Gauge, position_determined
 from tempose.model.poses import Poses
 from tempose.sampling.draws import Draws
 
@@ -123,7 +123,7 @@ def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> Re
     """Mean and covariance of ``a_from_b`` over the draws."""
     if draws.n_draws < 2:
         raise DrawsError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
-    ra, rb = find_id(reference, a), find_id(reference, b)
+    ra, rb = reference.row(a), reference.row(b)
     rows = np.concatenate([np.asarray(array[:, [ra, rb]]) for array in draws.arrays])
     wxyz, t = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))
     mean_wxyz, mean_t = quat.mean(wxyz), t.mean(axis=0)

@@ -45,9 +45,9 @@ import numpy as np
 from tempose._support.tables import csv_lines
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
-from tempose.io import _precision as precisions
 from tempose.io._text import NumberReader, number_text, plural, read_text, unit_quaternions, write_text
 from tempose.io.options import ReadOptions
+from tempose.model import precision as precisions
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 

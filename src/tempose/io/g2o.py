@@ -46,7 +46,6 @@ import numpy as np
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import OptionError, ParseError
 from tempose.geometry import quaternion as quat
-from tempose.io import _precision as precisions
 from tempose.io._text import (
     NumberReader,
     Rows,
@@ -59,6 +58,7 @@ from tempose.io._text import (
     write_text,
 )
 from tempose.io.options import ROTATION_INFORMATION, ReadOptions
+from tempose.model import precision as precisions
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 
@@ -418,16 +418,8 @@ def _precisions(edges: _Edges, options: ReadOptions, notices: list[str], counts:
             notices.append(notice)
         return precisions.trace_rule(rotation), precisions.trace_rule(translation)
     counts["reduced_edges"] = 0
-    rotation, translation = _turned(rotation, edges.wxyz), _turned(translation, edges.wxyz)
+    rotation, translation = precisions.turned(rotation, edges.wxyz), precisions.turned(translation, edges.wxyz)
     return precisions.simplest(rotation), precisions.simplest(translation)
-
-
-def _turned(blocks: Array, wxyz: Array) -> Array:
-    """``R B Rᵀ``, symmetric to the last bit; multiples of the identity are left as they are."""
-    R = quat.to_matrix(quat.normalize(wxyz))
-    turned = R @ blocks @ np.swapaxes(R, 1, 2)
-    turned = 0.5 * (turned + np.swapaxes(turned, 1, 2))
-    return np.where(precisions.is_multiple_of_identity(blocks)[:, None, None], blocks, turned)
 
 
 # ---------------------------------------------------------------------- writing
@@ -455,8 +447,8 @@ def write_graph(
     tau = np.where(
         given[:, None, None], graph.translation_precision_matrices, 0.0
     )  # where there is no translation it may be NaN
-    omega[:, :3, :3] = _turned(tau, back)
-    omega[:, 3:, 3:] = _turned(graph.concentration_matrices, back) / scale
+    omega[:, :3, :3] = precisions.turned(tau, back)
+    omega[:, 3:, 3:] = precisions.turned(graph.concentration_matrices, back) / scale
     values = np.concatenate(
         [
             np.where(given[:, None], graph.j_from_i_t, 0.0),

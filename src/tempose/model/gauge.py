@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, cast, get_args
 
 import numpy as np
 
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.errors import GraphError, NotApplicable, OptionError
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -20,6 +21,9 @@ from tempose.model.poses import Poses
 
 FRAME = "world frame, world_from_node: R = Exp(omega) R_mean, p = p_mean + delta"
 ORDER = "rotation vector (radians), then position"
+
+
+GaugeKind = Literal["anchor", "centroid", "free", "node"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +35,19 @@ class Gauge:
     graph
         The graph.
     kind
-        ``anchor``: the first fixed (else the first) node of every component is held; ``node:ID``: that node is held
-        in its component; ``centroid``: the mean rotation and the mean position of every component are held; ``free``:
-        the positions of every component are not shifted and not turned as a whole (the free network of surveyors).
+        ``anchor``: the first fixed (else the first) node of every component is held; ``node``: that node is held in its
+        component; ``centroid``: the mean rotation and the mean position of every component are held; ``free``: the
+        positions of every component are not shifted and not turned as a whole (the free network of surveyors).
+    node
+        The node that is held, of the kind ``node`` only.
     """
 
     graph: PoseGraph
-    kind: str = "anchor"
+    kind: GaugeKind = "anchor"
+    node: NodeId | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("anchor", "centroid", "free") and not self.kind.startswith("node:"):
+        if self.kind not in get_args(GaugeKind) or (self.kind == "node") != (self.node is not None):
             raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid, free or node:ID")
         self.anchors  # noqa: B018  (a wrong node id is found now, not after a long run)
         if self.kind == "free" and not np.all(position_determined(self.graph)):
@@ -48,14 +55,28 @@ class Gauge:
                 "the free gauge turns with the positions, and some of them hang on no translation; use another"
             )
 
+    @classmethod
+    def parse(cls, graph: PoseGraph, text: str) -> Gauge:
+        """The gauge that an option names: ``anchor``, ``centroid``, ``free`` or ``node:ID``."""
+        if text.startswith("node:"):
+            return cls(graph, "node", graph.node_ids[find_node(graph, text.removeprefix("node:"))])
+        if text not in get_args(GaugeKind) or text == "node":
+            raise OptionError(f"unknown gauge {text!r}: use anchor, centroid, free or node:ID")
+        return cls(graph, cast(GaugeKind, text))
+
     @cached_property
     def anchors(self) -> Index:
-        """Held row of each component (of no meaning for ``centroid``)."""
+        """Held row of each component (of no meaning for ``centroid`` and ``free``)."""
         rows = self.graph.anchors.copy()
-        if self.kind.startswith("node:"):
-            row = find_node(self.graph, self.kind[5:])
+        if self.node is not None:
+            row = self.graph.row(self.node)
             rows[self.graph.component[row]] = row
         return rows
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Whether single nodes are held, rather than means."""
+        return self.kind in ("anchor", "node")
 
     @cached_property
     def position_anchors(self) -> Index:
@@ -68,6 +89,7 @@ class Gauge:
         return rows
 
     def __str__(self) -> str:
+        """What absolute uncertainties are relative to, in words: for people, never read back."""
         if self.kind == "free":
             return "the positions of each component neither shifted nor turned as a whole"
         if self.kind == "centroid":
@@ -106,7 +128,7 @@ class Gauge:
 
     def clear_held(self, covariance: Array) -> Array:
         """Set what the gauge holds to exactly zero in covariances (n, 6, 6), which have it to rounding."""
-        if self.kind not in ("centroid", "free"):
+        if self.holds_nodes:
             for rows, c in ((self.anchors, slice(0, 3)), (self.position_anchors, slice(3, 6))):
                 covariance[rows, c, :] = 0.0
                 covariance[rows, :, c] = 0.0
@@ -136,14 +158,6 @@ def find_node(graph: PoseGraph, name: str) -> int:
     if text.lstrip("+-").isdigit() and int(text) in graph.index:
         return graph.index[int(text)]
     return graph.row(name)
-
-
-def find_id(poses: Poses, node: NodeId) -> int:
-    """Row of a node in a pose set, with a clear error."""
-    try:
-        return poses.index[node]
-    except KeyError:
-        raise GraphError(f"there is no node {node!r} among these {len(poses)} poses") from None
 
 
 def position_determined(graph: PoseGraph) -> Mask:

@@ -6,17 +6,20 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
+from numpy.typing import ArrayLike
+from scipy.spatial.transform import Rotation
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import GraphError
 from tempose.geometry import se3
-from tempose.model.poses import Poses, first_repeated
+from tempose.model import measurements, precision, topology
+from tempose.model.measurements import Measures
+from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table
+from tempose.model.topology import SpanningTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,55 @@ class PoseGraph:
     # ------------------------------------------------------------------ construction
 
     @classmethod
+    def from_arrays(
+        cls,
+        edges: Sequence[tuple[NodeId, NodeId]],
+        rotations: Rotation | ArrayLike | None = None,
+        translations: ArrayLike | None = None,
+        *,
+        wxyz: ArrayLike | None = None,
+        transforms: ArrayLike | None = None,
+        sigma_rot_deg: ArrayLike | None = None,
+        sigma_trans: ArrayLike | None = None,
+        information: ArrayLike | None = None,
+        measures: Measures = "a_from_b",
+        **more: Any,
+    ) -> PoseGraph:
+        """Graph from pairs of ids ``(a, b)`` and the measured poses of each b seen from its a.
+
+        All at once what :meth:`tempose.GraphBuilder.add_edge` takes one by one, in the same convention
+        ``Z ≈ X_a⁻¹ X_b = a_from_b``. Nodes are numbered in order of first appearance.
+
+        Parameters
+        ----------
+        edges
+            Pairs of ids (m).
+        rotations
+            A scipy ``Rotation`` of m rotations, or matrices (m, 3, 3).
+        translations
+            (m, 3); ``None``, or a row of NaN, for rotation only.
+        wxyz, transforms
+            In place of these: unit quaternions (m, 4), scalar first; matrices ``[R t; 0 1]`` (m, 4, 4).
+        sigma_rot_deg, sigma_trans
+            Standard deviations in degrees and length units: for all edges, for each (m,), or along the axes of b (m, 3).
+        information
+            In place of both: (m, 6, 6), rotation vector in radians first; no correlation between the two.
+        measures
+            ``"b_from_a"`` if each is the pose of a seen from b.
+        more
+            ``initial``, ``fixed``, ``inlier_prior``, … as of the class.
+        """
+        pairs = measurements.oriented([(a, b) for a, b in edges], measures)
+        q, t = measurements.motions(pairs, rotations, translations, wxyz, transforms)
+        known = ~np.all(np.isnan(t), axis=1)
+        noise = measurements.precisions(pairs, q, known, sigma_rot_deg, sigma_trans, information)
+        ids = {name: None for pair in edges for name in pair}
+        index = {name: row for row, name in enumerate(ids)}
+        ends = np.array([(index[b], index[a]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+        concentration, translation_precision = (precision.simplest(blocks) for blocks in noise)
+        return cls(tuple(ids), ends[:, 0], ends[:, 1], q, t, concentration, translation_precision, **more)
+
+    @classmethod
     def from_edges(
         cls,
         edges: Sequence[tuple[NodeId, NodeId]],
@@ -239,25 +291,89 @@ class PoseGraph:
         back_wxyz, back_t = se3.inverse((wxyz, t))
         return np.where(forward[:, None], wxyz, back_wxyz), np.where(forward[:, None], t, back_t)
 
-    # ------------------------------------------------------------------ structure
+    # ------------------------------------------------------------------ for other programs and notebooks
 
-    def _adjacency(self, weights: Array) -> sparse.csr_array:
-        return sparse.csr_array((weights, (self.edge_i, self.edge_j)), shape=(self.n_nodes, self.n_nodes))
+    @cached_property
+    def edge_sigmas(self) -> tuple[Array, Array]:
+        """Standard deviation per axis (root mean square) of each edge's rotation (m,), degrees, and translation (m,).
+
+        Infinite where an edge says nothing about an axis; NaN for the translation of a rotation-only edge.
+        """
+        rotation = np.degrees(_mean_sigma(0.5 * self.concentration_matrices))
+        return rotation, np.where(self.has_translation, _mean_sigma(self.translation_precision_matrices), np.nan)
+
+    def to_pandas(self, of: Literal["edges", "nodes"] = "edges") -> Any:
+        """A ``DataFrame`` of the edges, or of the nodes.
+
+        Edges: ``a b``, the pose of b seen from a (``x y z qw qx qy qz``, the convention of :meth:`from_arrays`),
+        ``sigma_rot_deg sigma_trans``. Nodes: ``component degree fixed``, and the initial pose if there is one.
+        """
+        pandas = require("pandas", "tables of graphs")
+        if of == "nodes":
+            table = pandas.DataFrame(
+                {"component": self.component, "degree": self.degree, "fixed": [k in self.fixed for k in self.node_ids]},
+                index=pandas.Index(list(self.node_ids), name="node"),
+            )
+            return table if self.initial is None else table.join(self.initial.to_pandas())
+        measured = dict(zip(POSE_COLUMNS, np.column_stack([self.j_from_i_t, self.j_from_i_wxyz]).T, strict=True))
+        sigma_rot_deg, sigma_trans = self.edge_sigmas
+        a, b = ([self.node_ids[k] for k in ends] for ends in (self.edge_j, self.edge_i))
+        return pandas.DataFrame(
+            {"a": a, "b": b, **measured, "sigma_rot_deg": sigma_rot_deg, "sigma_trans": sigma_trans}
+        )
+
+    def to_networkx(self) -> Any:
+        """A networkx ``MultiDiGraph``: an edge a → b for each measurement of the pose of b seen from a.
+
+        Edges are keyed by their number and carry ``wxyz``, ``translation`` (``None`` if it has none), ``sigma_rot_deg`` and
+        ``sigma_trans``; nodes carry ``fixed``, and ``pose`` (world_from_node) if the graph came with poses.
+        """
+        networkx = require("networkx", "networkx graphs")
+        out = networkx.MultiDiGraph()
+        for name in self.node_ids:
+            pose = {} if self.initial is None else {"pose": self.initial[name]}
+            out.add_node(name, fixed=name in self.fixed, **pose)
+        sigma_rot_deg, sigma_trans = self.edge_sigmas
+        for k, (i, j) in enumerate(zip(self.edge_i, self.edge_j, strict=True)):
+            out.add_edge(
+                self.node_ids[j],
+                self.node_ids[i],
+                key=k,
+                wxyz=self.j_from_i_wxyz[k],
+                translation=self.j_from_i_t[k] if self.has_translation[k] else None,
+                sigma_rot_deg=float(sigma_rot_deg[k]),
+                sigma_trans=float(sigma_trans[k]),
+            )
+        return out
+
+    def __repr__(self) -> str:
+        return f"PoseGraph({', '.join(f'{count} {what}' for what, count in self._counts())})"
+
+    def _repr_html_(self) -> str:
+        sigma_rot, sigma_trans = self.median_sigmas
+        counts = [*self._counts(), ("median σ, rotation", f"{np.degrees(sigma_rot):.3g}°")]
+        if np.any(self.has_translation):
+            counts.append(("median σ, translation", f"{sigma_trans:.3g}"))
+        return html_table(("PoseGraph", ""), counts, len(counts), self.origin.get("file", ""))
+
+    def _counts(self) -> list[tuple[str, object]]:
+        rotation_only = int(np.sum(~self.has_translation))
+        counts: list[tuple[str, object]] = [("nodes", self.n_nodes), ("edges", self.n_edges)]
+        counts += [("rotation-only", rotation_only)] if rotation_only else []
+        return [*counts, ("component" if self.n_components == 1 else "components", self.n_components)]
+
+    # ------------------------------------------------------------------ structure
 
     @cached_property
     def component(self) -> Index:
         """Component number of each node (n,), numbered by their first node."""
-        _, labels = csgraph.connected_components(self._adjacency(np.ones(self.n_edges)), directed=False)
-        return _renumber(labels)
+        return topology.components(self.n_nodes, self.edge_i, self.edge_j)
 
     @cached_property
     def position_component(self) -> Index:
         """Component of each node (n,) when only edges with a translation count: positions are tied within these."""
-        edge = self.has_translation
-        tied = sparse.csr_array(
-            (np.ones(int(edge.sum())), (self.edge_i[edge], self.edge_j[edge])), shape=(self.n_nodes, self.n_nodes)
-        )
-        return _renumber(csgraph.connected_components(tied, directed=False)[1])
+        tied = self.has_translation
+        return topology.components(self.n_nodes, self.edge_i[tied], self.edge_j[tied])
 
     @property
     def n_components(self) -> int:
@@ -281,7 +397,7 @@ class PoseGraph:
     @cached_property
     def bridges(self) -> Index:
         """Edges (k,) whose removal splits a component; parallel edges are never bridges."""
-        return _bridges(self.n_nodes, self.edge_i, self.edge_j)
+        return topology.bridges(self.n_nodes, self.edge_i, self.edge_j)
 
     def subgraph(self, nodes: ArrayLike) -> PoseGraph:
         """Graph on the rows ``nodes``, with the edges that have both ends among them."""
@@ -328,29 +444,7 @@ class PoseGraph:
             best is used.
         """
         w = self.mean_concentration if weights is None else np.asarray(weights, float)
-        order = np.argsort(-w, kind="stable")  # best first: scipy minimises, so an edge's cost is its rank
-        cost = np.empty(self.n_edges)
-        cost[order] = np.arange(1, self.n_edges + 1)
-        low, high = np.minimum(self.edge_i, self.edge_j), np.maximum(self.edge_i, self.edge_j)
-        key = low * self.n_nodes + high
-        first = np.lexsort((cost, key))
-        unique = first[np.concatenate([[True], np.diff(key[first]) > 0])] if self.n_edges else first
-        best = sparse.csr_array((cost[unique], (low[unique], high[unique])), shape=(self.n_nodes, self.n_nodes))
-        tree = csgraph.minimum_spanning_tree(best)
-        edge_of = sparse.csr_array(tree + tree.T)
-        by_cost = np.empty(self.n_edges + 1, dtype=np.int64)
-        by_cost[cost.astype(np.int64)] = np.arange(self.n_edges)
-        order_all, parent = [], np.full(self.n_nodes, -1, dtype=np.int64)
-        for root in self.anchors:
-            visited, before = csgraph.breadth_first_order(edge_of, int(root), directed=False)
-            order_all.append(visited)
-            parent[visited[1:]] = before[visited[1:]]
-        nodes = np.concatenate(order_all).astype(np.int64) if order_all else np.empty(0, np.int64)
-        edge = np.full(self.n_nodes, -1, dtype=np.int64)
-        child = np.flatnonzero(parent >= 0)
-        if len(child):
-            edge[child] = by_cost[np.asarray(edge_of[child, parent[child]]).reshape(-1).astype(np.int64)]
-        return SpanningTree(nodes, parent, edge)
+        return topology.spanning_forest(self.n_nodes, self.edge_i, self.edge_j, w, self.anchors)
 
     @cached_property
     def mean_concentration(self) -> Array:
@@ -370,15 +464,6 @@ class PoseGraph:
         return first, second
 
 
-@dataclass(frozen=True)
-class SpanningTree:
-    """A rooted spanning forest: nodes in breadth-first order, and each node's parent and the edge to it (−1 at roots)."""
-
-    order: Index
-    parent: Index
-    edge: Index
-
-
 def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) -> Array:
     """Precisions of m edges as (m,), (m, 3) or (m, 3, 3); a matrix that is diagonal everywhere stays a matrix."""
     value = np.array(value, dtype=np.float64)
@@ -388,6 +473,13 @@ def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) 
     if value.shape not in allowed:
         raise GraphError(f"{name} has shape {value.shape}; expected a scalar or one of {', '.join(map(str, allowed))}")
     return value
+
+
+def _mean_sigma(blocks: Array) -> Array:
+    """Root mean square over the axes of the σ of precisions (m, 3, 3); infinite where one says nothing about an axis."""
+    values = np.linalg.eigvalsh(blocks).reshape(-1, 3)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(np.mean(1.0 / np.maximum(values, 0.0), axis=1)))
 
 
 def _as_matrices(value: Array) -> Array:
@@ -408,52 +500,3 @@ def _not_psd(value: Array) -> Mask:
     asymmetric = np.max(np.abs(safe - np.swapaxes(safe, 1, 2)), axis=(1, 2), initial=0.0) > 1e-9 * scale
     lowest = np.linalg.eigvalsh(safe)[:, 0] if len(safe) else np.empty(0)
     return np.asarray(~finite | asymmetric | (lowest < -1e-9 * scale))
-
-
-def _renumber(labels: NDArray[Any]) -> Index:
-    """Number labels by first appearance."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.reshape(-1)]
-
-
-def _bridges(n: int, edge_i: Index, edge_j: Index) -> Index:
-    """Tarjan's bridge search with an explicit stack: an edge is a bridge if nothing below it reaches above it."""
-    m = len(edge_i)
-    ends = np.concatenate([edge_i, edge_j])
-    order = np.argsort(ends, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).tolist()
-    neighbour = np.concatenate([edge_j, edge_i])[order].tolist()
-    edge_id = (order % max(m, 1)).tolist()
-    seen, low = [-1] * n, [0] * n
-    cursor = start[:-1].copy()
-    found, clock = [], 0
-    for root in range(n):
-        if seen[root] >= 0:
-            continue
-        seen[root] = low[root] = clock
-        clock += 1
-        stack = [(root, -1)]
-        while stack:
-            node, via = stack[-1]
-            if cursor[node] < start[node + 1]:
-                k = cursor[node]
-                cursor[node] += 1
-                other = neighbour[k]
-                if edge_id[k] == via:
-                    continue
-                if seen[other] < 0:
-                    seen[other] = low[other] = clock
-                    clock += 1
-                    stack.append((other, edge_id[k]))
-                else:
-                    low[node] = min(low[node], seen[other])
-            else:
-                stack.pop()
-                if stack:
-                    above = stack[-1][0]
-                    low[above] = min(low[above], low[node])
-                    if low[node] > seen[above]:
-                        found.append(via)
-    return np.array(sorted(found), dtype=np.int64)

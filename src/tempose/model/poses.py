@@ -1,18 +1,27 @@
-"""A set of named absolute poses."""
+"""A set of named absolute poses, and one of them as a value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.transform import Rotation
 
+from tempose._support.packages import require
 from tempose._typing import Array, NodeId
 from tempose.errors import GraphError
 from tempose.geometry import Similarity, se3
 from tempose.geometry import quaternion as quat
+from tempose.model.pose import Pose, matrices_of_motions, motions_of_matrices, rotation_of_wxyz
+
+POSE_COLUMNS = ("x", "y", "z", "qw", "qx", "qy", "qz")
+SHOWN = 8
+"""Rows of a table in a notebook."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +69,24 @@ class Poses:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self.ids)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.index
+
+    def __getitem__(self, node: NodeId) -> Pose:
+        """``world_from_node`` of one node."""
+        row = self.row(node)
+        return Pose(self.wxyz[row], self.position[row])
+
+    def row(self, node: NodeId) -> int:
+        """Row of a node, with a clear error if there is none."""
+        try:
+            return self.index[node]
+        except KeyError:
+            raise GraphError(f"there is no node {node!r} among these {len(self)} poses") from None
+
     @cached_property
     def index(self) -> dict[NodeId, int]:
         """Row of each id."""
@@ -76,6 +103,11 @@ class Poses:
         return cls(tuple(ids), *se3.inverse((wxyz, t)))
 
     @classmethod
+    def from_matrices(cls, ids: Sequence[NodeId], matrices: ArrayLike) -> Poses:
+        """Poses given as matrices ``world_from_node`` (n, 4, 4)."""
+        return cls(tuple(ids), *motions_of_matrices(np.asarray(matrices, float).reshape(-1, 4, 4), "a pose"))
+
+    @classmethod
     def identity(cls, ids: Sequence[NodeId]) -> Poses:
         """All nodes at the origin, unrotated."""
         return cls(tuple(ids), np.tile(quat.IDENTITY, (len(ids), 1)), np.zeros((len(ids), 3)))
@@ -88,9 +120,47 @@ class Poses:
             raise GraphError(f"there is no pose for node {missing.args[0]!r}") from None
         return Poses(tuple(ids), self.wxyz[rows], self.position[rows])
 
+    def relative(self, a: NodeId, b: NodeId) -> Pose:
+        """The pose of ``b`` seen from ``a``, ``a_from_b``."""
+        return self[a].inverse() @ self[b]
+
+    @property
+    def rotations(self) -> Rotation:
+        """All ``world_from_node`` rotations, for scipy."""
+        return rotation_of_wxyz(self.wxyz)
+
+    def matrices(self) -> Array:
+        """``world_from_node`` as matrices ``[R p; 0 1]`` (n, 4, 4)."""
+        return matrices_of_motions(self.wxyz, self.position)
+
+    def to_pandas(self) -> Any:
+        """A ``DataFrame`` with one row per node: ``x y z`` and ``qw qx qy qz``, ``world_from_node``."""
+        pandas = require("pandas", "tables of poses")
+        columns = dict(zip(POSE_COLUMNS, np.column_stack([self.position, self.wxyz]).T, strict=True))
+        return pandas.DataFrame(columns, index=pandas.Index(list(self.ids), name="node"))
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
+        return f"Poses({len(self)} nodes: {names})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, *(f"{x:.4g}" for x in (*p, *q)))
+            for name, p, q in zip(self.ids[:SHOWN], self.position, self.wxyz, strict=False)
+        ]
+        return html_table(("node", *POSE_COLUMNS), rows, len(self), "world_from_node")
+
     def moved(self, similarity: Similarity) -> Poses:
         """The same poses seen from another world frame."""
         return Poses(self.ids, *similarity.apply(self.wxyz, self.position))
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[object]], total: int, caption: str) -> str:
+    """A small table for a notebook, which says how many rows it leaves out."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(x))}</td>" for x in row) + "</tr>" for row in rows)
+    more = f"; the first {len(rows)} of {total}" if total > len(rows) else ""
+    return f"<table><caption>{escape(caption + more)}</caption><tr>{head}</tr>{body}</table>"
 
 
 def first_repeated(ids: Sequence[NodeId]) -> NodeId:

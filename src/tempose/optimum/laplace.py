@@ -16,7 +16,7 @@ import numpy as np
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.model.gauge import Gauge, find_id, part_means
+from tempose.model.gauge import Gauge, part_means
 from tempose.model.poses import Poses
 from tempose.numerics.sparse import Factor
 from tempose.optimum.hessian import Curvature
@@ -132,7 +132,7 @@ class Laplace:
         return Poses(self.poses.ids, wxyz, self.poses.position + x[:, 3:])
 
     def _is_held_gauge(self, gauge: Gauge) -> bool:
-        if gauge.kind in ("centroid", "free"):
+        if not gauge.holds_nodes:
             return False
         curvature = self.curvature
         return set(curvature.rotation_anchor.tolist()) <= set(gauge.anchors.tolist()) and set(
@@ -171,7 +171,7 @@ class Laplace:
 
     def joint(self, a: NodeId, b: NodeId) -> Array:
         """Joint covariance (12, 12) of two nodes, in the gauge held by the curvature."""
-        ra, rb = find_id(self.poses, a), find_id(self.poses, b)
+        ra, rb = self.poses.row(a), self.poses.row(b)
         rows = [ra, rb]
         held = self.curvature.held[rows].reshape(-1)
         sigma = np.block([[self.factor.inverse_blocks([i], [j])[0] for j in rows] for i in rows]) / self.beta
@@ -183,7 +183,7 @@ class Laplace:
         With world perturbations, ``R_aᵀR_b`` turns by ``R_aᵀ(ω_b − ω_a)`` and ``R_aᵀ(p_b − p_a)`` moves by
         ``R_aᵀ(δ_b − δ_a + [p_b − p_a]× ω_a)``.
         """
-        ra, rb = find_id(self.poses, a), find_id(self.poses, b)
+        ra, rb = self.poses.row(a), self.poses.row(b)
         wxyz, p = self.poses.wxyz, self.poses.position
         mean = se3.compose(se3.inverse((wxyz[ra], p[ra])), (wxyz[rb], p[rb]))
         Rt = quat.to_matrix(wxyz[ra]).T

@@ -24,8 +24,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from tempose._typing import Array, Index
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.model.graph import PoseGraph, SpanningTree
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.topology import SpanningTree
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from tempose._typing import Array, Index
 from tempose.model.bingham import sigma_from_concentration
-from tempose.model.graph import PoseGraph, SpanningTree
+from tempose.model.graph import PoseGraph
+from tempose.model.topology import SpanningTree
 from tempose.optimum.starts import rotation_weights
 from tempose.outliers.search import _triangles
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tempose._typing import Array, Mask
+from tempose.geometry import quaternion as quat
 
 SMALLEST = 1e-100  # a smaller positive precision would overflow as a variance
 ROUND = 1.0 + 1e-9  # up to this ratio between axes a matrix is a multiple of the identity
@@ -85,6 +86,14 @@ def trace_rule(blocks: Array) -> Array:
 def simplest(blocks: Array) -> Array:
     """The matrices as scalars (m,) if each is a multiple of the identity, else unchanged (m, 3, 3)."""
     return trace_rule(blocks) if bool(np.all(spread(blocks) <= ROUND)) else blocks
+
+
+def turned(blocks: Array, wxyz: Array) -> Array:
+    """``R B Rᵀ``, symmetric to the last bit; multiples of the identity are left as they are."""
+    R = quat.to_matrix(quat.normalize(wxyz))
+    turned = R @ blocks @ np.swapaxes(R, 1, 2)
+    turned = 0.5 * (turned + np.swapaxes(turned, 1, 2))
+    return np.where(is_multiple_of_identity(blocks)[:, None, None], blocks, turned)
 
 
 def ratio_text(ratio: float) -> str:

@@ -1,0 +1,244 @@
+"""Graphs by hand: one convention, that of g2o and GTSAM, whatever the way of giving a measurement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from tempose.errors import GraphError, MissingPackage
+from tempose.geometry import quaternion as quat
+from tempose.io import ReadOptions, read_graph
+from tempose.model.builder import GraphBuilder
+from tempose.model.graph import PoseGraph
+from tempose.model.pose import Pose
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, residuals
+from tempose.simulation import simulate
+
+TURN = Rotation.from_euler("zyx", [100.0, 20.0, -35.0], degrees=True)
+SHIFT = np.array([1.0, -2.0, 0.5])
+SURE: dict[str, Any] = {"sigma_rot_deg": 2.0, "sigma_trans": 0.05}
+
+
+def same(one: PoseGraph, other: PoseGraph) -> None:
+    for name in ("edge_i", "edge_j"):
+        ends = [[graph.node_ids[k] for k in getattr(graph, name)] for graph in (one, other)]
+        assert ends[0] == ends[1]
+    assert np.max(quat.angle_between(one.j_from_i_wxyz, other.j_from_i_wxyz)) < 1e-7
+    np.testing.assert_allclose(one.j_from_i_t, other.j_from_i_t, atol=1e-12)
+    np.testing.assert_allclose(one.concentration_matrices, other.concentration_matrices, rtol=1e-9)
+    np.testing.assert_allclose(one.translation_precision_matrices, other.translation_precision_matrices, rtol=1e-9)
+
+
+def test_an_edge_is_the_pose_of_b_seen_from_a() -> None:
+    """The equation of the docstring, with poses that fulfil it; turned round, they do not."""
+    poses = Poses(("a", "b"), quat.random_uniform(np.random.default_rng(0), 2), [[1.0, 2.0, 3.0], [-1.0, 0.0, 4.0]])
+    a_from_b = poses["a"].inverse() @ poses["b"]
+    graph = GraphBuilder().add_edge("a", "b", transform=a_from_b, **SURE).build()
+    assert graph.node_ids == ("a", "b")
+    assert Posterior(graph).reference_potential(poses) < 1e-20
+    np.testing.assert_allclose((poses["a"] @ a_from_b).matrix, poses["b"].matrix, atol=1e-12)
+    wrong = GraphBuilder().add_edge("a", "b", transform=a_from_b.inverse(), **SURE).build()
+    assert Posterior(wrong).reference_potential(poses) > 1.0
+    right = GraphBuilder().add_edge("a", "b", transform=a_from_b.inverse(), measures="b_from_a", **SURE).build()
+    assert Posterior(right).reference_potential(poses) < 1e-20
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_same_as_a_g2o_file(tmp_path: Path, full: bool) -> None:
+    """``EDGE_SE3:QUAT 7 3 Z Ω`` and ``add_edge(7, 3, Z, Ω)`` are one graph, also where Ω differs from axis to axis."""
+    A = np.random.default_rng(1).standard_normal((2, 3, 3))
+    omega_r, omega_t = (A @ np.swapaxes(A, 1, 2) + np.eye(3)) if full else 9.0 * np.tile(np.eye(3), (2, 1, 1))
+    whole = np.zeros((6, 6))
+    whole[:3, :3], whole[3:, 3:] = omega_t, omega_r  # g2o has the translation first
+    numbers = [*SHIFT, *TURN.as_quat(), *whole[np.triu_indices(6)]]
+    path = tmp_path / "one.g2o"
+    path.write_text("EDGE_SE3:QUAT 7 3 " + " ".join(repr(float(x)) for x in numbers) + "\n")
+    read = read_graph(path, ReadOptions(precision="full" if full else "isotropic"))
+    information = np.zeros((6, 6))
+    information[:3, :3], information[3:, 3:] = omega_r, omega_t  # here, and in GTSAM, the rotation
+    built = GraphBuilder().add_edge(7, 3, rotation=TURN, translation=SHIFT, information=information).build()
+    same(built, read)
+
+
+def test_sigmas_are_standard_deviations_of_the_error() -> None:
+    """Monte Carlo: noise of the stated size, along b's axes, has the stated covariance in the model's own residuals."""
+    rng = np.random.default_rng(3)
+    sigma_rot_deg, sigma_trans = np.array([0.5, 1.0, 2.0]), np.array([0.1, 0.2, 0.4])
+    n = 4000
+    errors = Rotation.from_rotvec(np.radians(sigma_rot_deg) * rng.standard_normal((n, 3)))
+    measured = TURN * errors.inv()  # E = Z⁻¹ X_a⁻¹ X_b
+    shifts = SHIFT + TURN.apply(sigma_trans * rng.standard_normal((n, 3)))
+    pairs = [("a", "b")] * n
+    noise = np.tile(sigma_rot_deg, (n, 1)), np.tile(sigma_trans, (n, 1))
+    graph = PoseGraph.from_arrays(pairs, measured, shifts, sigma_rot_deg=noise[0], sigma_trans=noise[1])
+    truth = Poses(("a", "b"), np.stack([quat.IDENTITY, Pose.from_rotation(TURN).wxyz]), np.stack([np.zeros(3), SHIFT]))
+    rotation, translation = Posterior(graph).potential_by_edge(truth)
+    for energy in (rotation, translation):  # 2U is χ² with three degrees of freedom
+        assert abs(2.0 * energy.mean() - 3.0) < 5.0 * np.sqrt(6.0 / n)
+    found = residuals(graph, truth)
+    np.testing.assert_allclose(np.cov((TURN.inv().apply(found.translation)).T), np.diag(sigma_trans**2), atol=0.01)
+
+
+def test_every_way_to_give_a_measurement_is_the_same() -> None:
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = TURN.as_matrix(), SHIFT
+    wxyz = TURN.as_quat()[[3, 0, 1, 2]]
+    ways: list[dict[str, Any]] = [
+        {"rotation": TURN, "translation": SHIFT},
+        {"rotation": TURN.as_matrix(), "translation": SHIFT.tolist()},
+        {"wxyz": wxyz, "translation": SHIFT},
+        {"transform": matrix},
+        {"transform": Pose(wxyz, SHIFT)},
+    ]
+    graphs = [GraphBuilder().add_edge("a", "b", **way, **SURE).build() for way in ways]
+    for graph in graphs[1:]:
+        same(graph, graphs[0])
+    assert graphs[0].concentration == pytest.approx(2.0 / np.radians(2.0) ** 2)
+    assert graphs[0].translation_precision == pytest.approx(400.0)
+    turns = Rotation.from_quat([TURN.as_quat()])
+    for arrays in ({"rotations": turns, "translations": [SHIFT]}, {"transforms": [matrix]}, {"wxyz": [wxyz], "translations": [SHIFT]}):  # fmt: skip  # noqa: E501
+        same(PoseGraph.from_arrays([("a", "b")], **arrays, **SURE), graphs[0])  # type: ignore[arg-type]
+    back = {"rotations": turns.inv(), "translations": [-TURN.inv().apply(SHIFT)]}
+    turned = PoseGraph.from_arrays([("a", "b")], **back, measures="b_from_a", **SURE)  # type: ignore[arg-type]
+    assert np.array_equal(turned.edge_i, [0]) and np.array_equal(turned.edge_j, [1])  # measured from a to b, as given
+
+
+def test_nodes_fixed_poses_and_rotation_only_edges() -> None:
+    graph = GraphBuilder()
+    graph.add_node("world", np.eye(4), fixed=True).add_node("lonely")
+    graph.add_edge("b", "world", rotation=np.eye(3), sigma_rot_deg=1.0)
+    graph.add_edge("b", "world", rotation=np.eye(3), translation=[0, 0, 1], inlier_prior=0.9, **SURE)
+    built = graph.build()
+    assert built.node_ids == ("world", "lonely", "b") and built.fixed == ("world",)
+    assert built.has_translation.tolist() == [False, True]
+    assert built.inlier_prior is not None and built.inlier_prior[1] == 0.9 and np.isnan(built.inlier_prior[0])
+    assert built.initial is None and "1 of 3 nodes have a pose" in built.notices[0]
+    whole = graph.add_node("lonely", Pose.identity()).add_node("b", Pose.identity()).build()
+    assert whole.initial is not None and whole.initial.ids == built.node_ids and not whole.notices
+    assert "3 nodes, 2 edges" in repr(graph)
+    assert GraphBuilder().build().n_nodes == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, r"edge 'a' → 'b': give rotation= or wxyz="),
+        ({"rotation": [1, 0, 0, 0]}, r"edge 'a' → 'b': rotation= takes a scipy Rotation or a 3×3.*wxyz="),
+        ({"rotation": 2.0 * np.eye(3)}, r"edge 'a' → 'b' has a 3×3 matrix that is no rotation"),
+        ({"rotation": np.diag([1.0, 1.0, -1.0])}, "no rotation"),
+        ({"wxyz": [1, 1, 0, 0]}, r"edge 'a' → 'b' has a quaternion that is not of unit length"),
+        ({"transform": np.eye(3)}, "needs a 4×4 matrix"),
+        ({"transform": np.ones((4, 4))}, "last row"),
+        ({"transform": np.eye(4), "translation": [0, 0, 0]}, "or transform="),
+        ({"rotation": np.eye(3), "translation": [0, 0]}, "a translation of 2 numbers"),
+        ({"rotation": np.eye(3), "translation": [0, np.nan, 0]}, "not finite"),
+        ({"rotation": np.eye(3), "sigma_rot_deg": None}, "say how sure it is"),
+        ({"rotation": np.eye(3), "sigma_rot_deg": 0.0}, r"edge 'a' → 'b' has a sigma_rot_deg that is not above zero"),
+        ({"rotation": np.eye(3), "translation": [0, 0, 1], "sigma_trans": None}, "has a translation and no sigma_trans"),
+        ({"rotation": np.eye(3), "sigma_rot_deg": [1.0, 2.0]}, "sigma_rot_deg has shape"),
+        ({"rotation": np.eye(3), "information": np.eye(6)}, "say how sure it is"),
+        ({"rotation": np.eye(3), "measures": "sideways"}, "'a_from_b'.*not 'sideways'"),
+        ({"rotation": np.eye(3), "inlier_prior": 1.5}, "inlier_prior of 1.5"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_the_edge_and_teach(change: dict[str, Any], message: str) -> None:
+    graph = GraphBuilder()
+    with pytest.raises(GraphError, match=message):
+        graph.add_edge("a", "b", **{**SURE, **change})
+    assert graph.build().n_nodes == 0  # a refused edge leaves nothing behind
+
+
+def test_informations_that_are_refused() -> None:
+    tied = np.eye(6)
+    tied[0, 3] = tied[3, 0] = 0.5
+    for information, message in (
+        (tied, "edge 1 → 2 has an information that ties rotation to translation.*rotation first"),
+        (np.eye(3), "information must be 6×6 .rotation vector in radians, then translation."),
+        (np.diag([1.0, 1, 1, 1, 1, -1]), "not finite and positive semi-definite"),
+        (np.full((6, 6), np.nan) * np.kron(np.eye(2), np.ones((3, 3))), "ties|not finite"),
+    ):
+        with pytest.raises(GraphError, match=message):
+            GraphBuilder().add_edge(1, 2, rotation=np.eye(3), translation=[0, 0, 0], information=information)
+    for node in (1.5, True, None):
+        with pytest.raises(GraphError, match="use an integer or a string"):
+            GraphBuilder().add_edge("a", node, rotation=np.eye(3), sigma_rot_deg=1.0)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="joins a node to itself"):
+        GraphBuilder().add_edge("a", "a", rotation=np.eye(3), sigma_rot_deg=1.0)
+    with pytest.raises(GraphError, match="do not go with 2 edges"):
+        PoseGraph.from_arrays([(0, 1), (1, 2)], np.eye(3)[None], sigma_rot_deg=1.0)
+
+
+def test_arrays_build_what_the_builder_builds() -> None:
+    made = simulate(12, seed=4).graph
+    pairs = [(made.node_ids[j], made.node_ids[i]) for i, j in zip(made.edge_i, made.edge_j, strict=True)]
+    sigma_rot_deg, sigma_trans = made.edge_sigmas
+    whole = PoseGraph.from_arrays(
+        pairs,
+        wxyz=made.j_from_i_wxyz,
+        translations=made.j_from_i_t,
+        sigma_rot_deg=sigma_rot_deg,
+        sigma_trans=sigma_trans,
+    )
+    grown = GraphBuilder()
+    for k, (a, b) in enumerate(pairs):
+        grown.add_edge(a, b, wxyz=made.j_from_i_wxyz[k], translation=made.j_from_i_t[k], sigma_rot_deg=sigma_rot_deg[k], sigma_trans=sigma_trans[k])  # fmt: skip  # noqa: E501
+    same(whole, grown.build())
+    np.testing.assert_allclose(whole.concentration, made.concentration, rtol=1e-12)
+    assert whole.is_isotropic
+
+
+def test_tables_and_networks_keep_the_convention() -> None:
+    pandas = pytest.importorskip("pandas")
+    made = simulate(8, seed=5)
+    table = made.graph.to_pandas()
+    assert len(table) == made.graph.n_edges and isinstance(table, pandas.DataFrame)
+    again = PoseGraph.from_arrays(
+        list(zip(table["a"], table["b"], strict=True)), wxyz=table[["qw", "qx", "qy", "qz"]], translations=table[["x", "y", "z"]],
+        sigma_rot_deg=table["sigma_rot_deg"], sigma_trans=table["sigma_trans"],
+    )  # fmt: skip
+    assert again.n_edges == made.graph.n_edges and np.array_equal(again.j_from_i_wxyz, made.graph.j_from_i_wxyz)
+    nodes = made.graph.to_pandas("nodes")
+    assert nodes["degree"].tolist() == made.graph.degree.tolist()
+    assert made.truth.to_pandas().loc[3, "x"] == made.truth[3].position[0]
+
+
+def test_networks_keep_the_convention() -> None:
+    pytest.importorskip("networkx")
+    made = simulate(8, seed=5)
+    network = made.graph.to_networkx()
+    assert list(network.nodes) == list(made.graph.node_ids)
+    edges = list(network.edges(keys=True, data=True))
+    assert len(edges) == made.graph.n_edges
+    grown = GraphBuilder()
+    for a, b, k, edge in edges:
+        grown.add_edge(a, b, **edge)
+        assert np.array_equal(edge["translation"], made.graph.j_from_i_t[k])
+    assert Posterior(grown.build()).reference_potential(made.truth.select(grown.build().node_ids)) == pytest.approx(
+        Posterior(made.graph).reference_potential(made.truth)
+    )
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    made = simulate(4, seed=0)
+    for name in ("pandas", "networkx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for ask in (made.truth.to_pandas, made.graph.to_pandas, made.graph.to_networkx):
+        with pytest.raises(MissingPackage, match=r"tempose\[interop\]"):
+            ask()
+
+
+def test_graphs_and_poses_show_themselves() -> None:
+    made = simulate(20, completeness=0.5, seed=6)
+    assert repr(made.graph) == f"PoseGraph(20 nodes, {made.graph.n_edges} edges, 1 component)"
+    assert repr(made.truth).startswith("Poses(20 nodes: 0, 1, 2, …")
+    for shown in (made.graph._repr_html_(), made.truth._repr_html_()):
+        assert shown.startswith("<table>") and shown.count("<table>") == shown.count("</table>") == 1
+    assert "the first 8 of 20" in made.truth._repr_html_()
+    assert "&lt;b&gt;" in Poses.identity(["<b>"])._repr_html_()
