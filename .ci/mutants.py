@@ -4,8 +4,8 @@ Each row of the table changes one place of the source to something plausible and
 temporary folder, the change is made there, and the tests named in the row run against the copy; with ``--all`` all quick
 tests do. A mutant is killed if a test fails. What survives is printed with its reason, and the exit status is 1.
 
-The text to be replaced must occur exactly once in its file: a table that no longer fits the source fails loudly, before
-anything runs, and ``tests/test_layout.py`` checks it in every run. WORDS choose the rows whose file or reason has one of them.
+The text to be replaced must occur exactly once in its file: a table that no longer fits the source is an error, told before
+anything runs. WORDS choose the rows whose file or reason has one of them.
 """
 
 from __future__ import annotations
@@ -139,6 +139,130 @@ MUTANTS = [
         "x.T @ x / len(x)",
         "covariance of relative poses by n",
         "tests/analysis/test_summary.py",
+    ),
+    # ------------------------------------------------------------------ what is known, and geometry
+    Mutant(
+        "model/posterior.py",
+        "graph.j_from_i_t - mu,",
+        "graph.j_from_i_t + mu,",
+        "a translation residual with the wrong sign",
+        "tests/contract/test_formats.py -k equation",
+    ),
+    Mutant(
+        "model/posterior.py",
+        'return rotation, 0.5 * np.einsum("ma,mab,mb->m", t',
+        'return rotation, np.einsum("ma,mab,mb->m", t',
+        "the energy of translations without its ½",
+        "tests/numerics/test_kernels.py -k 'derivative_of_the_definition and flat'",
+    ),
+    Mutant(
+        "model/gauge.py",
+        "turn = back[self.anchors]",
+        "turn = back[self.graph.anchors]",
+        "the gauge node:ID turns with the anchor",
+        "tests/model/test_graph.py tests/optimum/test_newton.py -k gauge",
+    ),
+    Mutant(
+        "model/robust.py",
+        "2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2",
+        "math.log(sigma)) - 0.5 * np.sum(seen**2",
+        "the density of wrong translations is not one",
+        "tests/model/test_robust.py",
+    ),
+    Mutant(
+        "geometry/alignment.py",
+        "mean_b - scale * mean_a",
+        "mean_b - mean_a",
+        "an alignment that scales does not shift right",
+        "tests/geometry/test_geometry.py",
+    ),
+    Mutant(
+        "_support/streams.py",
+        "(chain << 32) | number",
+        "(chain << 8) | number",
+        "chains of more than 256 draws share random numbers",
+        "tests/sampling/test_driver.py",
+    ),
+    # ------------------------------------------------------------------ files
+    Mutant(
+        "io/tum.py",
+        "rows.values[:, [7, 4, 5, 6]]",
+        "rows.values[:, [4, 5, 6, 7]]",
+        "TUM quaternions read as wxyz",
+        "tests/contract/test_formats.py",
+    ),
+    Mutant(
+        "io/g2o.py",
+        "values[:, [6, 3, 4, 5]], values[:, :3]",
+        "values[:, [3, 4, 5, 6]], values[:, :3]",
+        "g2o quaternions read as wxyz",
+        "tests/contract/test_formats.py",
+    ),
+    # ------------------------------------------------------------------ optimum, continued
+    Mutant(
+        "optimum/laplace.py",
+        "sigma = self._selected[0] / self.beta",
+        "sigma = self._selected[0]",
+        "marginal covariances forget β",
+        "tests/optimum/test_newton.py",
+    ),
+    Mutant(
+        "sampling/collapsed.py",
+        "noise /= math.sqrt(self.beta)",
+        "noise /= self.beta",
+        "positions are drawn too narrow where β is above 1",
+        "tests/contract/test_samplers.py -k 'mean_energy and collapsed'",
+    ),
+    Mutant(
+        "sampling/choice.py",
+        'self._metropolis(settings["step"], settings["steps"])',
+        'self._metropolis(self.tuning.step, settings["steps"])',
+        "a continued run has another step than it records",
+        "tests/contract/test_samplers.py -k 'settings and geodesic'",
+    ),
+    Mutant(
+        "sampling/geodesic.py",
+        "self.potential + self._kinetic()\n        self.potential = float",
+        "self.potential\n        self.potential = float",
+        "the test of geodesic-mh forgets the velocity it began with",
+        "tests/sampling/test_samplers.py -k reversible",
+    ),
+    # ------------------------------------------------------------------ analysis, continued
+    Mutant(
+        "analysis/diagnostics.py",
+        "tau = -1.0 + 2.0 *",
+        "tau = 1.0 + 2.0 *",
+        "effective sample sizes are too small",
+        "tests/analysis/test_diagnostics.py",
+    ),
+    Mutant(
+        "analysis/edge_checks.py",
+        "0.5 * np.maximum(freedom, 1), 0.5 * z2",
+        "0.5 * np.maximum(freedom, 1), z2",
+        "p-values of edges are too small",
+        "tests/analysis/test_edge_checks.py",
+    ),
+    Mutant(
+        "sfm/uncertainty.py",
+        "off.append(0.5 * (a - b))",
+        "off.append(a - b)",
+        "cameras get error bars twice as long",
+        "tests/sfm/test_uncertainty.py",
+    ),
+    # ------------------------------------------------------------------ what a continued solve must share
+    Mutant(
+        "solver.py",
+        "table.start, table.source, table.edge,",
+        "table.start, table.source,",
+        "a fingerprint without the measurements",
+        "tests/test_resume.py",
+    ),
+    Mutant(
+        "solver.py",
+        'facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}',
+        'facts = {"seed": options.seed}',
+        "a fingerprint with the seed as its only option",
+        "tests/test_resume.py",
     ),
 ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.slow import slow_size
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
@@ -441,9 +442,10 @@ def test_certified_means_that_no_restart_is_better() -> None:
 
 
 @pytest.mark.slow
-def test_certified_means_that_no_restart_is_better_on_200_graphs() -> None:
-    certified = [check_against_restarts(seed, 50) for seed in range(200)]
-    assert 100 <= sum(certified) <= 200
+def test_certified_means_that_no_restart_is_better_on_many_graphs() -> None:
+    graphs = slow_size(80, 200)
+    certified = [check_against_restarts(seed, 50) for seed in range(graphs)]
+    assert graphs // 2 <= sum(certified) <= graphs
 
 
 def test_what_is_worth_more_than_a_millionth_of_u_is_not_rounding() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from helpers.slow import slow_size
 from tempose._support import streams
 from tempose.cli import main
 from tempose.errors import OptionError, TemposeError
@@ -210,7 +211,7 @@ def test_at_forty_degrees_the_draws_cover_and_the_gaussian_does_not() -> None:
 
 @pytest.mark.slow
 def test_all_settings_are_calibrated() -> None:
-    result = calibrate(graphs=60, seed=1)
+    result = calibrate(graphs=slow_size(25, 60), seed=1)
     assert result.calibrated, result.verdict
 
 
