@@ -285,7 +285,10 @@ def survives(one: Mutant, everything: bool) -> bool:
         # compiled kernels are keyed by the time stamp of their file, which copy2 keeps; those of the changed file are not used
         shutil.copytree(PACKAGE, copy, copy_function=shutil.copy2)
         changed = copy / one.file
-        changed.write_text(changed.read_text().replace(one.old, one.new))
+        text = changed.read_text()
+        if text.count(one.old) != 1:
+            raise SystemExit(f"{one.file} has changed while this ran: {one.old!r} is no longer there once ({one.why})")
+        changed.write_text(text.replace(one.old, one.new))
         if inlined(one.file):
             for stale in copy.rglob("*.nb[ic]"):
                 stale.unlink()
