@@ -160,7 +160,7 @@ MUTANTS = [
         "turn = back[self.anchors]",
         "turn = back[self.graph.anchors]",
         "the gauge node:ID turns with the anchor",
-        "tests/model/test_graph.py tests/optimum/test_newton.py -k gauge",
+        "tests/model/test_gauge.py",
     ),
     Mutant(
         "model/robust.py",
@@ -182,6 +182,20 @@ MUTANTS = [
         "(chain << 8) | number",
         "chains of more than 256 draws share random numbers",
         "tests/sampling/test_driver.py",
+    ),
+    Mutant(
+        "numerics/chart.py",
+        "out[k, 0] = beta * (g0 - a * c0 + b * d0) + c * x",
+        "out[k, 0] = beta * (g0 - a * c0 + b * d0)",
+        "compiled: a gradient without what the volume adds",
+        "tests/numerics/test_chart.py",
+    ),
+    Mutant(
+        "geometry/compiled.py",
+        "aw * by - ax * bz + ay * bw + az * bx,",
+        "aw * by + ax * bz + ay * bw - az * bx,",
+        "compiled: a quaternion product with one row in the other order",
+        "tests/numerics/test_kernels.py -k 'derivative_of_the_definition and flat and isotropic'",
     ),
     # ------------------------------------------------------------------ files
     Mutant(

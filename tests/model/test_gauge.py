@@ -1,0 +1,47 @@
+"""What a gauge holds stands still, and what it does not hold does not, where poses differ by more than a motion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tempose.geometry import quaternion as quat
+from tempose.model.gauge import Gauge
+from tempose.model.poses import Poses
+from tempose.simulation import simulate
+
+
+def aligned(kind: str) -> tuple[Poses, np.ndarray, np.ndarray]:
+    """True poses, and by how much others still turn and shift against them, once aligned."""
+    made = simulate(10, completeness=0.6, seed=2)
+    truth, rng = made.truth, np.random.default_rng(8)
+    wxyz = quat.multiply(quat.exp(0.2 * rng.standard_normal((10, 3))), truth.wxyz)
+    position = truth.position + 0.2 * rng.standard_normal((10, 3))
+    wxyz, position = Gauge.parse(made.graph, kind).align(wxyz, position, truth)
+    return truth, quat.log(quat.multiply(wxyz, quat.conjugate(truth.wxyz))), position - truth.position
+
+
+@pytest.mark.parametrize(("kind", "held"), [("anchor", 0), ("node:7", 7), ("node:3", 3)])
+def test_the_held_node_and_no_other_stands_still(kind: str, held: int) -> None:
+    _, turn, shift = aligned(kind)
+    others = np.arange(10) != held
+    assert np.abs(turn[held]).max() < 1e-12 and np.abs(shift[held]).max() < 1e-12
+    assert np.linalg.norm(turn[others], axis=1).min() > 1e-3
+    assert np.linalg.norm(shift[others], axis=1).min() > 1e-3
+
+
+def test_the_centroid_stands_still() -> None:
+    _, turn, shift = aligned("centroid")
+    assert np.abs(shift.mean(axis=0)).max() < 1e-12
+    mean = quat.log(quat.mean(quat.exp(turn)))
+    assert np.abs(mean).max() < 1e-12
+    assert np.linalg.norm(turn, axis=1).min() > 1e-3
+
+
+def test_the_free_network_neither_shifts_nor_turns() -> None:
+    """No rotation of all positions about their centre brings them nearer to the true ones."""
+    truth, _, shift = aligned("free")
+    assert np.abs(shift.mean(axis=0)).max() < 1e-12
+    arm = truth.position - truth.position.mean(axis=0)
+    assert np.abs(np.cross(arm, shift).sum(axis=0)).max() < 1e-10
+    assert np.abs(np.cross(arm, shift)).max() > 1e-2
