@@ -1,78 +1,94 @@
 """tempose: the posterior of a pose graph.
 
 >>> import tempose
->>> graph = tempose.read_graph("graph.g2o")
+>>> graph = tempose.read_graph("graph.g2o")  # or tempose.GraphBuilder(), edge by edge
 >>> solution = tempose.solve(graph)
 >>> print(solution.summary())
 >>> solution.covariance(graph.node_ids[-1])
 >>> tempose.plot(solution, "graph.png")
 
-The public names are imported when first used, so that importing the package is quick.
+What is public: the names of this table, and those in ``__all__`` of the namespaces below it. All of them are imported when
+first used, so that importing the package is quick.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from tempose.analysis.accuracy import PoseErrors, graph_consistency, pose_errors
-    from tempose.errors import DrawsError, GraphError, OptionError, ParseError, TemposeError
-    from tempose.geometry import Similarity, align
-    from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
-    from tempose.model.bingham import Bingham
-    from tempose.model.gauge import Gauge
-    from tempose.model.graph import PoseGraph
-    from tempose.model.poses import Poses
-    from tempose.model.posterior import Posterior, Priors, residuals
-    from tempose.options import SolveOptions, preset
-    from tempose.report.solution_page import plot, write_report
-    from tempose.sampling.draws import Draws, read_draws
-    from tempose.simulation import Simulated, simulate
-    from tempose.solution import Solution
-    from tempose.solver import solve
+from tempose._support.lazy import lazy_names
+
+if TYPE_CHECKING:  # for type checkers and editors; tests/test_api.py checks that it is the table below
+    from tempose.analysis.accuracy import pose_errors as pose_errors
+    from tempose.errors import TemposeError as TemposeError
+    from tempose.geometry.alignment import align as align
+    from tempose.io import read_graph as read_graph
+    from tempose.io import read_poses as read_poses
+    from tempose.io import write_graph as write_graph
+    from tempose.io import write_poses as write_poses
+    from tempose.io.options import ReadOptions as ReadOptions
+    from tempose.model.builder import GraphBuilder as GraphBuilder
+    from tempose.model.graph import PoseGraph as PoseGraph
+    from tempose.model.pose import Pose as Pose
+    from tempose.model.poses import Poses as Poses
+    from tempose.model.posterior import Posterior as Posterior
+    from tempose.model.posterior import Priors as Priors
+    from tempose.options import SolveOptions as SolveOptions
+    from tempose.options import preset as preset
+    from tempose.report.solution_page import plot as plot
+    from tempose.report.solution_page import write_report as write_report
+    from tempose.sampling.draws import Draws as Draws
+    from tempose.sampling.draws import read_draws as read_draws
+    from tempose.simulation import simulate as simulate
+    from tempose.solution import Solution as Solution
+    from tempose.solver import solve as solve
 
 _WHERE = {
-    "Bingham": "model.bingham",
-    "DrawsError": "errors",
-    "GraphError": "errors",
-    "OptionError": "errors",
-    "ParseError": "errors",
-    "TemposeError": "errors",
-    "Gauge": "model.gauge",
-    "Similarity": "geometry",
-    "align": "geometry",
+    # what is known
+    "GraphBuilder": "model.builder",
     "PoseGraph": "model.graph",
-    "Draws": "sampling.draws",
-    "read_draws": "sampling.draws",
-    "ReadOptions": "io",
+    "Pose": "model.pose",
+    "Poses": "model.poses",
+    "Priors": "model.posterior",
+    "Posterior": "model.posterior",
+    "simulate": "simulation",
+    # files
+    "ReadOptions": "io.options",
     "read_graph": "io",
     "read_poses": "io",
     "write_graph": "io",
     "write_poses": "io",
-    "PoseErrors": "analysis.accuracy",
-    "graph_consistency": "analysis.accuracy",
-    "pose_errors": "analysis.accuracy",
+    "read_draws": "sampling.draws",
+    # solving and asking
+    "solve": "solver",
     "SolveOptions": "options",
     "preset": "options",
-    "Poses": "model.poses",
-    "Posterior": "model.posterior",
-    "Priors": "model.posterior",
-    "residuals": "model.posterior",
+    "Solution": "solution",
+    "Draws": "sampling.draws",
+    "align": "geometry.alignment",
+    "pose_errors": "analysis.accuracy",
+    # looking
     "plot": "report.solution_page",
     "write_report": "report.solution_page",
-    "Simulated": "simulation",
-    "simulate": "simulation",
-    "Solution": "solution",
-    "solve": "solver",
+    # what goes wrong; the kinds are in tempose.errors
+    "TemposeError": "errors",
 }
 
-__all__ = [  # noqa: RUF022  (the order of the table above)
-    "Bingham", "DrawsError", "GraphError", "OptionError", "ParseError", "TemposeError", "Gauge", "Similarity", "align",
-    "PoseGraph", "Draws", "read_draws", "ReadOptions", "read_graph", "read_poses", "write_graph", "write_poses",
-    "PoseErrors", "graph_consistency", "pose_errors", "SolveOptions", "preset", "Poses", "Posterior", "Priors",
-    "residuals", "plot", "write_report", "Simulated", "simulate", "Solution", "solve",
-]  # fmt: skip
+NAMESPACES = {
+    "errors": "what goes wrong, by meaning",
+    "geometry": "quaternions, rigid motions, alignment",
+    "model": "the graph, the gauge, the Bingham distribution, the posterior",
+    "io": "files of graphs and poses",
+    "simulation": "graphs with known truth",
+    "outliers": "wrong edges",
+    "dynamics": "the splitting schemes of TG-MCMC",
+    "analysis": "what draws and optima say",
+    "methods": "the methods the paper compares with",
+    "sfm": "photographs to points with error bars",
+    "studies": "calibration and experiments",
+}
+"""Modules whose ``__all__`` is public, too."""
+
+__all__, _get, __dir__ = lazy_names(__name__, _WHERE, NAMESPACES)
 
 
 def __getattr__(name: str) -> Any:
@@ -80,11 +96,4 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("tempose")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'tempose' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"tempose.{_WHERE[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return _get(name)

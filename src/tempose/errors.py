@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+__all__ = [
+    "ArgumentError",
+    "DrawsError",
+    "FileError",
+    "GraphError",
+    "MissingPackage",
+    "NotApplicable",
+    "OptionError",
+    "ParseError",
+    "TemposeError",
+]
+
 
 class TemposeError(Exception):
     """Base of all errors that a user can act on."""

@@ -15,6 +15,8 @@ from tempose.model.bingham import Bingham, concentration_from_sigma
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 
+__all__ = ["SHAPES", "Corrupted", "Simulated", "ambiguous_loop", "ambiguous_loop_odds", "corrupt", "simulate"]
+
 SHAPES = {
     "random": "the paper's: orientations uniform, positions normal, a random share of all pairs measured",
     "sphere": "a robot circling a sphere from pole to pole, closing loops with the round below",

@@ -18,6 +18,7 @@ from tempose.analysis.modes import Minima, Modes, find_modes, gaussian_odds, sea
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import NotApplicable, OptionError
+from tempose.geometry import Similarity
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
@@ -328,7 +329,7 @@ def test_what_would_be_wrong_with_wrong_edges_is_refused(sampler: str, words: st
 def test_minima_are_told_apart_and_dents_are_not(loop: Two) -> None:
     minima = Minima(loop.curvature, 1.0, loop.short)
     assert minima.add(loop.long) == 1
-    moved = loop.long.moved(tempose.Similarity(quat.exp([0.3, 0.1, -2.0]), np.array([5.0, -3.0, 2.0])))
+    moved = loop.long.moved(Similarity(quat.exp([0.3, 0.1, -2.0]), np.array([5.0, -3.0, 2.0])))
     assert minima.add(moved) == 1  # the same in another frame
     assert minima.descend(moved.wxyz, moved.position) == 1
     assert len(minima.found) == 2

@@ -3,5 +3,6 @@
 from tempose.model.robust import RobustLikelihood
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.noise import Parameters, RobustOptions
+from tempose.outliers.search.basin import find_basins
 
-__all__ = ["Parameters", "RobustFit", "RobustLikelihood", "RobustOptions", "fit"]
+__all__ = ["Parameters", "RobustFit", "RobustLikelihood", "RobustOptions", "find_basins", "fit"]
