@@ -140,7 +140,7 @@ def main() -> None:
     again = reconstruct(Poses(poses.ids, *draws[0]), K, seen, options=StructureOptions(sigma_px=NOISE_PX))
     print(
         f"{arguments.draws} draws of {arguments.points} points, {len(seen)} image points, {threads} threads; "
-        f"{found.counts()['good']} good"
+        f"{found.good.sum()} good"
     )
     print(f"tempose                {ours:8.2f} s")
     try:

@@ -14,12 +14,18 @@ from tempose.analysis.accuracy import pose_errors
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
-from tempose.sfm.bundle import AdjustOptions, adjust, reprojection_cost
+from tempose.sfm.bundle import (
+    AdjustOptions,
+    AdjustStatus,
+    adjust,
+    adjust_in_rounds,
+    adjust_until_stable,
+    bare_scene,
+    reprojection_cost,
+)
 from tempose.sfm.pairs import guided_pairs
-from tempose.sfm.pipeline import bare_scene
-from tempose.sfm.points import FEW_VIEWS, StructureOptions, projections, reconstruct
-from tempose.sfm.refine import refine, settle
-from tempose.sfm.scene import Scene
+from tempose.sfm.points import PointStatus, StructureOptions, projections, reconstruct
+from tempose.sfm.scene import Scene, SceneGauge
 
 pytest.importorskip("pycolmap", reason="needs the extra sfm")
 
@@ -37,7 +43,14 @@ def disturbed(sigma: float, seed: int = 1) -> tuple[Scene, Poses, np.ndarray]:
     start = Poses(truth.ids, turned, truth.position + sigma * rng.normal(size=(n, 3)))
     structure = reconstruct(start, K, obs, options=StructureOptions(max_residual_px=200.0))
     scene = Scene(
-        start, np.tile(K, (n, 1, 1)), np.tile([640, 480], (n, 1)), np.full((n, 6, 6), np.nan), obs, structure, None, ""
+        start,
+        np.tile(K, (n, 1, 1)),
+        np.tile([640, 480], (n, 1)),
+        np.full((n, 6, 6), np.nan),
+        obs,
+        structure,
+        None,
+        SceneGauge(),
     )
     return scene, truth, points
 
@@ -47,7 +60,7 @@ def test_adjustment_finds_the_cameras_again() -> None:
     found = adjust(scene)
     before = pose_errors(scene.poses, truth, "sim3").mean_translation
     after = pose_errors(found.poses, truth, "sim3").mean_translation
-    assert found.status == "converged" and found.n_iterations > 1
+    assert found.status is AdjustStatus.CONVERGED and found.n_iterations > 1
     assert found.initial_cost == pytest.approx(reprojection_cost(scene), rel=1e-6)
     assert found.final_cost < 0.05 * found.initial_cost and after < 0.2 * before
 
@@ -91,8 +104,8 @@ def test_rounds_from_a_bad_start_end_where_a_good_start_does() -> None:
     bad = Poses(
         made.poses.ids, quat.multiply(turn, made.poses.wxyz), made.poses.position + 0.1 * rng.standard_normal((6, 3))
     )
-    slow, quick = list(settle(scene, bad)), list(settle(scene, made.poses))
-    assert slow[-1].settled and quick[-1].settled and np.array_equal(slow[-1].used, quick[-1].used)
+    slow, quick = list(adjust_until_stable(scene, bad)), list(adjust_until_stable(scene, made.poses))
+    assert slow[-1].stable and quick[-1].stable and np.array_equal(slow[-1].used, quick[-1].used)
     assert slow[0].adjustment.initial_cost > 100.0 * quick[0].adjustment.initial_cost
     assert slow[-1].adjustment.final_cost == pytest.approx(quick[-1].adjustment.final_cost, rel=1e-4)
     assert pose_errors(slow[-1].adjustment.poses, quick[-1].adjustment.poses, "sim3").mean_translation < 1e-3
@@ -102,14 +115,16 @@ def test_refining_from_disturbed_poses_finds_the_truth() -> None:
     made = make(6, n_views=6, n_points=300, noise_px=0.1, wrong=0.2)
     rng = np.random.default_rng(0)
     turn = quat.exp(np.radians(0.05) * rng.standard_normal((6, 3)))
-    found = refine(made.views, Poses(made.poses.ids, quat.multiply(turn, made.poses.wxyz), made.poses.position))
+    found = adjust_in_rounds(
+        made.views, Poses(made.poses.ids, quat.multiply(turn, made.poses.wxyz), made.poses.position)
+    )
     off = [pose_errors(one.poses, made.poses, "sim3").mean_rotation_deg for one in found]
     assert len(found) == 3 and off[-1] < 0.01
 
 
 def test_refusals() -> None:
     scene, _, _ = disturbed(0.02)
-    nothing = dataclasses.replace(scene.structure, status=np.full_like(scene.structure.status, FEW_VIEWS))
+    nothing = dataclasses.replace(scene.structure, status=np.full_like(scene.structure.status, PointStatus.FEW_VIEWS))
     with pytest.raises(GraphError, match="no point"):
         adjust(dataclasses.replace(scene, structure=nothing))
     with pytest.raises(OptionError, match="all, points, poses"):

@@ -13,19 +13,20 @@ from helpers.sfm_scene import K, make
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.sfm import _epipolar as epipolar
+from tempose.sfm import words
 from tempose.sfm.lengths import ScaleOptions, average_scales, measure_ratios
-from tempose.sfm.pairs import (
+from tempose.sfm.pairs import Pairs, guided_pairs
+from tempose.sfm.synchronise import SyncOptions, synchronise
+from tempose.sfm.tracks import observations
+from tempose.sfm.two_views import (
+    PairCause,
     PairOptions,
-    Pairs,
     adjust_pair,
     distances,
-    guided_pairs,
     homography_residual,
     noise_within,
     refine_pair,
 )
-from tempose.sfm.synchronise import SyncOptions, synchronise
-from tempose.sfm.tracks import observations
 from tempose.sfm.views import normalised
 
 FOCAL = np.array([1000.0, 1000.0])
@@ -119,7 +120,10 @@ def test_wrong_matches_do_not_hurt_and_too_few_are_refused() -> None:
     angle = quat.angle(quat.from_matrix(found.poses[0].rotation @ R.T))
     assert np.degrees(angle) < 0.1 and np.degrees(np.arccos(found.poses[0].direction @ t)) < 0.3
     none = guided_pairs(made.views, made.poses, PairOptions(fewest=190))
-    assert len(none) < len(found) and "190 are needed" in none.refused[0][2]
+    why = none.refused[0].why
+    assert len(none) < len(found) and why.cause is PairCause.TOO_FEW and not why.cause.is_degenerate
+    assert why.n_matches == 200 and why.n_agree < why.n_needed == 190
+    assert words.refusal(why) == f"{why.n_agree} of its 200 matches agree on a relative pose, 190 are needed"
 
 
 def test_homography_tells_a_plane_from_depth() -> None:
@@ -129,7 +133,7 @@ def test_homography_tells_a_plane_from_depth() -> None:
 
 
 def scales_of(made, pairs):
-    from tempose.sfm.motion import scales_from_tracks
+    from tempose.sfm.lengths import scales_from_tracks
 
     return scales_from_tracks(made.views, pairs)
 
@@ -201,7 +205,7 @@ def test_synchronisation_recovers_poses_and_finds_the_excess() -> None:
     told = found.distrusted()
     assert [one.row for one in told] == [2, 9, 20] and all(one.sigmas > 100.0 for one in told)
     assert all(abs(one.rotation_deg - np.degrees(1.0)) < 0.2 and one.direction_deg < 0.2 for one in told)
-    assert "rotation is off by 57°" in told[0].why
+    assert "rotation is off by 57°" in words.distrust(told[0])
     assert pose_errors(found.poses, made.poses).mean_rotation_deg < 0.02
 
 

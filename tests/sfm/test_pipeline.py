@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
@@ -16,15 +17,29 @@ import pytest
 
 import tempose.io
 from helpers.sfm_scene import make
+from tempose._support.progress import Progress
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
 from tempose.errors import GraphError, OptionError, ParseError, TemposeError
-from tempose.io.colmap.cameras import ColmapCamera, read_camera
+from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
-from tempose.sfm import features
+from tempose.sfm import features, words
 from tempose.sfm.features import build_database
-from tempose.sfm.pipeline import SfmOptions, estimate_motion, read_views, reconstruct_views
-from tempose.sfm.views import read_database_views, read_model_views
+from tempose.sfm.files import load_scene
+from tempose.sfm.lengths import baseline_lengths
+from tempose.sfm.motion import estimate_motion
+from tempose.sfm.options import SfmOptions
+from tempose.sfm.pairs import RefusedPair, estimate_pairs, guided_pairs
+from tempose.sfm.pipeline import read_views, reconstruct_views
+from tempose.sfm.synchronise import synchronise
+from tempose.sfm.two_views import PairCause, Refusal
+from tempose.sfm.views import (
+    FoundFocalLength,
+    GuessedCameras,
+    OtherSize,
+    read_database_views,
+    read_model_views,
+)
 from tempose.studies.coverage import shares
 from tempose.studies.experiments import sfm_coverage
 
@@ -57,6 +72,31 @@ def test_database_of_colmap_to_files(
     assert {"report.html", "points.ply", "points_sigma.ply", "scene.npz", "sfm.json"} <= {
         p.name for p in tmp_path.iterdir()
     }
+
+
+def test_a_camera_has_one_error_bar(
+    synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Every file that says how sure a camera is says the same; what an earlier version said otherwise is gone."""
+    (tmp_path / "cameras").mkdir()
+    for name in ("result.json", "poses.csv"):
+        (tmp_path / "cameras" / name).write_text("")
+    assert main(["sfm", str(synthetic[0]), "-o", str(tmp_path), "--draws", "5", "--rounds", "0", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    with open(tmp_path / "cameras.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    sigma_rot_deg, sigma_pos = (np.array([float(row[name]) for row in rows]) for name in ("sigma_rot_deg", "sigma_pos"))
+    np.testing.assert_array_equal((sigma_rot_deg, sigma_pos), load_scene(tmp_path).camera_sigma)
+    assert facts["median_sigma_rot_deg"] == np.median(sigma_rot_deg) and facts["median_sigma_pos"] == np.median(
+        sigma_pos
+    )
+    page = (tmp_path / "report.html").read_text()
+    for row, rot, pos in zip(rows, sigma_rot_deg, sigma_pos, strict=True):
+        assert f"<td>{row['id']}</td><td>{rot:.3g}</td><td>{pos:.3g}</td>" in page
+    others = [path for path in tmp_path.rglob("*.csv") if path.name != "cameras.csv"]
+    assert others == [tmp_path / "graph.csv"] and not (tmp_path / "cameras").exists()
+    graph = tempose.io.read_graph(others[0])  # pairs and where they were solved from; no word on how sure a camera is
+    assert graph.n_edges == facts["n_pairs_in_graph"] and graph.node_ids == tuple(row["id"] for row in rows)
 
 
 def test_a_model_gives_the_same_as_its_database(synthetic: tuple[Path, Poses]) -> None:
@@ -152,16 +192,34 @@ def test_views_that_do_not_hang_together_are_left_out() -> None:
     views = replace(made.views, pairs=made.views.pairs[keep], matches=tuple(made.views.matches[k] for k in keep))
     motion = estimate_motion(views, SfmOptions(rounds=1))
     assert motion.synchronised.poses.ids == views.names[:5]
-    assert any("1 of 6 views" in line and "05.jpg" in line for line in motion.notices)
+    told = words.notices(views, motion.first, motion.pairs, motion.synchronised)
+    assert any("1 of 6 views" in line and "05.jpg" in line for line in told)
     truth = make(3, n_views=6, n_points=150).poses
     assert pose_errors(motion.synchronised.poses, truth, "sim3").mean_rotation_deg < 0.2
 
 
-@pytest.mark.parametrize(("kind", "words"), [("flat", "one plane"), ("still", "turned without moving")])
-def test_degenerate_pairs_are_refused_with_a_reason(kind: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "cause", "said"),
+    [("flat", PairCause.ONE_PLANE, "one plane"), ("still", PairCause.NO_BASELINE, "turned without moving")],
+)
+def test_degenerate_pairs_are_refused_with_a_reason(kind: str, cause: PairCause, said: str) -> None:
     made = make(4, n_views=3, n_points=150, noise_px=0.1, **{kind: True})
-    with pytest.raises(GraphError, match=words):
+    refused = estimate_pairs(made.views).refused
+    assert [(one.first, one.second) for one in refused] == [(0, 1), (0, 2), (1, 2)]
+    assert all(one.why.cause is cause and one.why.cause.is_degenerate for one in refused)
+    with pytest.raises(GraphError, match=said):
         estimate_motion(made.views)
+
+
+def test_pairs_that_are_refused_for_what_they_show_are_named() -> None:
+    """Those with too few matches are counted elsewhere; a plane is what a user should know of."""
+    made = make(3, n_views=4, n_points=150)
+    pairs = guided_pairs(made.views, made.poses)
+    found = synchronise(made.views.names, pairs, *baseline_lengths(made.views, pairs))
+    refused = [RefusedPair(0, 1, Refusal(cause, 40, 10, 30)) for cause in PairCause]
+    told = words.notices(made.views, replace(pairs, refused=tuple(refused)), pairs, found)
+    named = [cause for cause in PairCause if any(words.refusal(Refusal(cause, 40, 10, 30)) in line for line in told)]
+    assert named == [PairCause.NO_BASELINE, PairCause.ONE_PLANE, PairCause.ONE_PLACE]
 
 
 def test_bad_input_is_told_in_one_line(
@@ -173,7 +231,7 @@ def test_bad_input_is_told_in_one_line(
     cut.write_bytes(synthetic[0].read_bytes()[:20000])
     text = tmp_path / "text.db"
     text.write_text("no database")
-    for source, words in (
+    for source, expected in (
         (empty, "no images"),
         (tmp_path / "nothing", "no such file"),
         (cut, "database"),
@@ -181,7 +239,7 @@ def test_bad_input_is_told_in_one_line(
     ):
         assert main(["sfm", str(source), "-o", str(tmp_path / "out")]) == 1
         said = capsys.readouterr().err.strip()
-        assert words in said and len(said.splitlines()) == 1, said
+        assert expected in said and len(said.splitlines()) == 1, said
 
 
 def test_a_truth_of_other_views_is_told_before_the_work(
@@ -247,10 +305,12 @@ def test_error_bars_know_whether_cameras_were_calibrated(synthetic: tuple[Path, 
     guessed = read_database_views(
         spoil(synthetic[0], tmp_path / "guessed.db", "UPDATE cameras SET prior_focal_length = 0")
     )
-    assert not guessed.calibrated and "no focal length from a calibration" in guessed.notices[0]
+    assert not guessed.calibrated and guessed.remarks == (GuessedCameras(1, 1),)
     options = SfmOptions(rounds=0, draws=8, replicates=20)
     known, rough = (reconstruct_views(views, options).scene for views in (read_database_views(synthetic[0]), guessed))
-    assert "calibration known to 0.1%" in known.gauge and "calibration known to 0.5%" in rough.gauge
+    assert known.gauge.calibration_error == 0.001 and rough.gauge.calibration_error == 0.005
+    assert "no focal length from a calibration" in words.remark(guessed.remarks[0])
+    assert "calibration known to 0.5%" in words.gauge(rough.gauge)
     assert np.median(rough.camera_sigma[1]) > 1.5 * np.median(known.camera_sigma[1])
     with pytest.raises(OptionError, match="relative"):
         SfmOptions(calibration_error=2.0)
@@ -298,8 +358,9 @@ def test_photographs_that_do_not_match(noise_pictures: Path, tmp_path: Path, cap
 
 def test_features_are_not_used_for_other_photographs(noise_pictures: Path, tmp_path: Path) -> None:
     camera = ColmapCamera("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
-    notices = build_database(noise_pictures, tmp_path / "d.db", camera)
-    assert len(notices) == 1 and "tall.png is left out: it has 240×320 pixels where most have 320×240" in notices[0]
+    remarks = build_database(noise_pictures, tmp_path / "d.db", camera)
+    assert remarks == [OtherSize("tall.png", (240, 320), (320, 240))]
+    assert "tall.png is left out: it has 240×320 pixels where most have 320×240" in words.remark(remarks[0])
     fewer = tmp_path / "fewer"
     fewer.mkdir()
     for name in ("a.png", "b.png"):
@@ -326,8 +387,8 @@ def test_pythons_sqlite_stays_away_while_colmap_writes(
     monkeypatch.setattr(features.sqlite3, "connect", connect)
     monkeypatch.setattr(features, "_POLL_SECONDS", 0.001)
     camera = ColmapCamera("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
-    build_database(noise_pictures, tmp_path / "d.db", camera, lambda *now: seen.append(now))
-    assert ("features", 3, 3) in seen and ("matching", 3, 3) in seen and len(seen) > 4
+    build_database(noise_pictures, tmp_path / "d.db", camera, seen.append)
+    assert Progress("features", 3, 3) in seen and Progress("matching", 3, 3) in seen and len(seen) > 4
 
 
 def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
@@ -354,9 +415,10 @@ def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
             return True
 
     first, second = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
-    assert first == second and "1001 px" in first and "the first guess was 1200" in first and len(calls) == 1
+    assert first == second == FoundFocalLength(1001.0, 1200.0, from_exif=False) and len(calls) == 1
+    assert "1001 px" in words.remark(first) and "the first guess was 1200" in words.remark(first)
     (tmp_path / "features.db.focal.json").write_text('{"found": ')  # cut off: it is found again
-    assert "1002 px" in features._calibrate(Colmap, path)
+    assert features._calibrate(Colmap, path).found_px == 1002.0
 
 
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
@@ -366,18 +428,6 @@ def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
         (folder / f"{k}.jpg").write_bytes(b"not a picture")
     with pytest.raises(TemposeError, match="0 of 3 images can be read"):
         build_database(folder, tmp_path / "database.db")
-
-
-def test_intrinsics_files(tmp_path: Path) -> None:
-    file = tmp_path / "K.txt"
-    file.write_text("1000 0 500\n0 1010 400\n0 0 1\n")
-    np.testing.assert_allclose(read_camera(file).K, [[1000, 0, 500.5], [0, 1010, 400.5], [0, 0, 1]])
-    file.write_text("# cameras\n1 PINHOLE 1000 800 1000 1010 500 400\n")
-    np.testing.assert_allclose(read_camera(file).K, [[1000, 0, 500], [0, 1010, 400], [0, 0, 1]])
-    for bad in ("1 2 3", "1000 5 500 0 1000 400 0 0 1", "1 PINHOLE wide 800 1000 1010 500 400", "-1 0 0 0 1 0 0 0 1"):
-        file.write_text(bad)
-        with pytest.raises(ParseError, match="K.txt"):
-            read_camera(file)
 
 
 def test_epfl_cameras(tmp_path: Path) -> None:

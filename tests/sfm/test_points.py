@@ -11,7 +11,7 @@ from helpers.ring import K, ring, seen
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
-from tempose.sfm.points import STATUS, Observations, StructureOptions, projections, reconstruct
+from tempose.sfm.points import Observations, PointStatus, StructureOptions, projections, reconstruct
 
 
 def test_exact_views_give_the_exact_points() -> None:
@@ -19,7 +19,7 @@ def test_exact_views_give_the_exact_points() -> None:
     poses, points = ring(rng)
     found = reconstruct(poses, K, seen(poses, points, 0.0, rng))
     assert np.abs(found.position - points).max() < 1e-9
-    assert found.counts()["good"] == len(points) and found.used.all()
+    assert found.counts()[PointStatus.GOOD] == len(points) and found.used.all()
 
 
 def test_least_squares_and_its_covariance_equal_scipy() -> None:
@@ -108,8 +108,8 @@ def test_what_is_not_known_is_marked() -> None:
     pixel[lonely] += 300.0 * rng.normal(size=(lonely.sum(), 2))  # nothing agrees
     found = reconstruct(poses, K, Observations.sorted_by_point(obs.point_of[keep], obs.camera_of[keep], pixel[keep]))
     counts = found.counts()
-    assert counts["narrow"] == 1 and counts["good"] >= 1 and sum(counts.values()) == 4
-    assert STATUS[found.status[1]] == "few views" and np.isnan(found.covariance[1]).all()
+    assert counts[PointStatus.NARROW] == 1 and counts[PointStatus.GOOD] >= 1 and sum(counts.values()) == 4
+    assert found.status[1] == PointStatus.FEW_VIEWS and np.isnan(found.covariance[1]).all()
     assert found.angle_deg[0] < 1.5 and np.isfinite(found.sigma[0])
 
 

@@ -14,7 +14,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.sfm import uncertainty as resample
-from tempose.sfm.motion import lengths
+from tempose.sfm.lengths import baseline_lengths
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, guided_pairs
 from tempose.sfm.synchronise import Synchronised, SyncOptions, synchronise
@@ -31,15 +31,11 @@ def apart(poses: Poses, reference: Poses) -> np.ndarray:
 def estimate(views: Views, truth: Poses, options: SfmOptions = EXACT) -> tuple[Pairs, Synchronised]:
     """Cameras from one guided round that starts at the truth."""
     pairs = guided_pairs(views, truth, options.pairs)
-    return pairs, synchronise(views.names, pairs, *lengths(views, pairs, options, truth), truth, options.sync)
+    return pairs, synchronise(views.names, pairs, *baseline_lengths(views, pairs, options.scale), truth, options.sync)
 
 
-def halves(views: Views, pairs: Pairs, found: Synchronised, truth: Poses, options: SfmOptions = EXACT, **more):
-    def scales(seen: Views, again: Pairs) -> np.ndarray:
-        return lengths(seen, again, options, truth)[0]
-
-    error = options.error_of(views.calibrated)
-    return half_differences(views, pairs, found, scales, options.pairs.loss_px, calibration_error=error, **more)
+def halves(views: Views, pairs: Pairs, found: Synchronised, options: SfmOptions = EXACT, **more) -> Halves:
+    return half_differences(views, pairs, found, replace(options, **more))
 
 
 def test_neighbourhoods_are_compact_and_equal() -> None:
@@ -63,7 +59,7 @@ def scatter(made: Made, noise, n_sets: int, replicates: int) -> tuple[np.ndarray
         views = replace(made.views, keypoints=keypoints)
         pairs, found = estimate(views, made.poses)
         error = apart(made.poses, found.poses)
-        off = halves(views, pairs, found, made.poses, replicates=replicates, seed=k).off
+        off = halves(views, pairs, found, replicates=replicates, seed=k).off
         true += [np.mean(error[:, :3] ** 2), np.mean(error[:, 3:] ** 2)]
         said += [np.mean(off[..., :3] ** 2), np.mean(off[..., 3:] ** 2)]
     return true / n_sets, said / n_sets
@@ -101,14 +97,14 @@ def test_an_error_of_the_calibration_is_seen() -> None:
     made = make(3, n_views=5, n_points=80, noise_px=0.0)
     options = replace(EXACT, calibration_error=1e-3)
     pairs, found = estimate(made.views, made.poses)
-    moved = halves(made.views, pairs, found, made.poses, options, replicates=5)
+    moved = halves(made.views, pairs, found, options, replicates=5)
     assert np.all(moved.calibration == moved.calibration[:, :1]) and moved.calibration.std() > 3e-4  # one camera
     for off, change in zip(moved.off, moved.calibration, strict=True):
         views = resample._recalibrated(made.views, change)
         _, other = estimate(views, made.poses)
         # halves have fewer points and the weights of the unchanged calibration: not the same to the last digit
         np.testing.assert_allclose(off, apart(other.poses, found.poses), atol=0.2 * np.abs(off).max())
-    twice = halves(made.views, pairs, found, made.poses, replace(options, calibration_error=2e-3), replicates=5)
+    twice = halves(made.views, pairs, found, replace(options, calibration_error=2e-3), replicates=5)
     np.testing.assert_allclose(twice.off, 2.0 * moved.off, atol=0.2 * np.abs(twice.off).max())  # lengths are medians
 
 
@@ -129,7 +125,7 @@ def test_a_pair_that_cannot_be_split_keeps_its_own_noise(monkeypatch: pytest.Mon
     made = make(4, n_views=4, n_points=100, noise_px=0.3)
     pairs, found = estimate(made.views, made.poses)
     monkeypatch.setattr(resample, "_FEWEST", 10**6)
-    off = halves(made.views, pairs, found, made.poses, replicates=60)
+    off = halves(made.views, pairs, found, replicates=60)
     # edges of the pairs' own covariances, now independent; lengths come from the same points and do not move
     assert 0.6 < widening(found, off) < 1.1
 

@@ -19,10 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.io import read_poses
 
     path = Path(arguments.estimate)
-    if (path / "cameras.csv").is_file():  # of 'tempose sfm', whose solve is in a folder of its own
-        estimate, path = read_poses(path / "cameras.csv"), path / "cameras"
-    else:
-        estimate = read_poses(path / "poses.csv" if path.is_dir() else path)
+    of_sfm = (path / "cameras.csv").is_file()  # of 'tempose sfm'; 'tempose solve' writes poses.csv
+    estimate = read_poses(path / ("cameras.csv" if of_sfm else "poses.csv") if path.is_dir() else path)
     truth = read_poses(arguments.truth)
     errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.robust)
     graph = _graph(arguments, path)

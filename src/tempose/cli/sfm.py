@@ -3,59 +3,54 @@
 from __future__ import annotations
 
 import argparse
-import json
+import shutil
 import time
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
 
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
+    from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
+
+FEATURES = "features.db"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
-    from tempose._support.progress import Progress
-    from tempose.cli.solve import prepare_directory
     from tempose.io import read_poses
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import read_views, reconstruct_views
 
     options = SfmOptions(
-        scales=arguments.scales, rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed,
+        scales=arguments.scales,
+        rounds=arguments.rounds,
+        draws=arguments.draws,
+        seed=arguments.seed,
         calibration_error=arguments.calibration_error,
-    )  # fmt: skip
+    )
     source, home = Path(arguments.source), Path(arguments.output)
     truth = None if arguments.truth is None else read_poses(arguments.truth)
-    prepare_directory(home / "cameras", overwrite=True)  # draws take seconds; features and matches minutes
-    if arguments.overwrite:
-        for old in home.glob("features.db*"):  # SQLite's journals, too
-            old.unlink()
+    _prepare(home, arguments.overwrite)
     images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
-    with console.progress_bar(arguments) as bar:
-
-        def progress(phase: str, done: float, total: float) -> None:
-            bar(Progress(phase, done, total))
-
+    with console.progress_bar(arguments) as progress:
         began = time.perf_counter()
-        views = read_views(source, home / "features.db", arguments.intrinsics, progress)
+        views = read_views(source, home / FEATURES, arguments.intrinsics, progress)
         reading = time.perf_counter() - began
         if truth is not None:
             _check_truth(truth, views.names, arguments.truth)
-        found = reconstruct_views(
-            views, options, truth=truth, images=images, directory=home / "cameras", progress=progress
-        )
+        found = reconstruct_views(views, options, truth=truth, images=images, progress=progress)
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
-    errors = None if truth is None else _errors(found, truth, options.scales)
-    _write(home, found, errors)
+    errors = None if truth is None else _errors(found, truth)
     facts = found.facts()
-    console.notice(arguments, *found.motion.notices)
-    console.table(arguments, _summary(found), f"{source}: {len(views)} views")
+    _write(home, found, facts, options, errors)
+    console.notice(arguments, *found.notices)
+    console.table(arguments, _summary(found, facts), f"{source}: {len(views)} views")
     if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}")
         if options.draws:
@@ -63,6 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     return 0
+
+
+def _prepare(home: Path, overwrite: bool) -> None:
+    """Make the output directory. Features and matches, which take minutes, stay unless they are to be made again."""
+    from tempose.cli.solve import prepare_directory
+
+    prepare_directory(home, overwrite=False)
+    for old in home.glob(f"{FEATURES}*") if overwrite else ():  # SQLite's journals, too
+        old.unlink()
+    if (home / "cameras" / "result.json").is_file():  # of an earlier version: other error bars of the same cameras
+        shutil.rmtree(home / "cameras")
 
 
 def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
@@ -77,39 +83,46 @@ def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
         )
 
 
-def _write(home: Path, found: Reconstruction, errors: Fact | None) -> None:
+def _write(home: Path, found: Reconstruction, facts: dict[str, Any], options: SfmOptions, errors: Fact | None) -> None:
     from tempose._support.files import write_atomically
+    from tempose._support.plain import json_text
+    from tempose.io import write_graph
     from tempose.report.cloud_page import write_cloud_page
+    from tempose.sfm import files, words
 
-    found.solution.save(home / "cameras")
-    found.scene.save(home / "scene.npz")
-    found.scene.write_cameras(home / "cameras.csv")
-    found.scene.write_clouds(home)
-    found.scene.write_colmap(home / "colmap")
-    facts = found.facts()
-    write_atomically(home / "sfm.json", (json.dumps(facts, indent=2) + "\n").encode())
+    files.save_scene(home / files.SCENE, found.scene)
+    files.write_cameras(home / files.CAMERAS, found.scene)
+    files.write_clouds(home, found.scene)
+    files.write_colmap(home / "colmap", found.scene)
+    write_graph(home / "graph.csv", found.graph)
+    write_atomically(home / "sfm.json", json_text(facts).encode())
     settings = [
-        ("scales", found.scene.gauge.split("; ")[-1]),
+        ("scales", words.scale(found.scene.gauge)),
         ("pairs in the graph", f"{facts['n_pairs_in_graph']} of {facts['n_pairs_matched']} matched"),
-        ("draws", f"{facts['draws']} for points, {found.solution.options.draws} for cameras"),
-        ("seed", str(found.solution.options.seed)),
+        ("draws", f"{facts['draws']} for points, {options.camera_draws} for cameras"),
+        ("seed", str(options.seed)),
         *((f"seconds, {name}", f"{value:.1f}") for name, value in found.seconds.items()),
     ]
     write_cloud_page(
-        home / "report.html", found.scene, home.resolve().name, [] if errors is None else [errors], settings,
-        found.motion.notices, metadata.version("tempose"),
-    )  # fmt: skip
+        home / "report.html",
+        found.scene,
+        home.resolve().name,
+        [] if errors is None else [errors],
+        settings,
+        found.notices,
+        metadata.version("tempose"),
+    )
 
 
-def _summary(found: Reconstruction) -> list[tuple[str, str]]:
-    from tempose.sfm.scene import LEFT_OUT
+def _summary(found: Reconstruction, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    from tempose.sfm import words
+    from tempose.sfm.points import PointStatus
 
-    facts = found.facts()
-    unit, counts = facts["unit"], facts["points"]
-    weak = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "good" and count)
+    unit, counts = facts["unit"], found.scene.structure.counts()
+    weak = ", ".join(f"{count} {one.label}" for one, count in counts.items() if one is not PointStatus.GOOD and count)
     rows = [
         ("cameras", f"{facts['n_cameras']} of {facts['n_views']}, from {facts['n_pairs_in_graph']} pairs"),
-        ("points", f"{counts['good']} good" + (f"; marked: {weak}" if weak else "")),
+        ("points", f"{counts[PointStatus.GOOD]} good" + (f"; marked: {weak}" if weak else "")),
         ("image noise", f"{facts['sigma_px']:.3g} px"),
     ]
     if facts["median_sigma_pos"] is not None:
@@ -119,15 +132,15 @@ def _summary(found: Reconstruction) -> list[tuple[str, str]]:
     if facts["median_sigma_point"] is not None:
         share = facts["median_sigma_point"] / facts["diameter"]
         rows += [("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)")]
-    rows += [("gauge", facts["gauge"]), ("not in 1σ", LEFT_OUT)]
+    rows += [("gauge", facts["gauge"]), ("not in 1σ", words.LEFT_OUT)]
     return [*rows, ("seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items()))]
 
 
-def _errors(found: Reconstruction, truth: Poses, scales: str) -> Fact:
+def _errors(found: Reconstruction, truth: Poses) -> Fact:
     from tempose.analysis.accuracy import pose_errors
     from tempose.report.widgets import Fact
 
-    kind = "se3" if scales == "truth" else "sim3"
+    kind = "se3" if found.scene.gauge.metric else "sim3"
     turned = pose_errors(found.scene.poses, truth, kind)
     placed = pose_errors(found.scene.poses, truth, f"positions-{kind}")
     return Fact(

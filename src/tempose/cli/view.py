@@ -11,14 +11,14 @@ from tempose.cli import console
 def run(arguments: argparse.Namespace) -> int:
     """Show a reconstruction in the browser until interrupted."""
     from tempose.report.live import serve
-    from tempose.sfm.scene import Scene
+    from tempose.sfm.files import load_scene
 
-    scene = Scene.load(arguments.directory)
+    scene = load_scene(arguments.directory)
     server = serve(scene, arguments.port)
     address = f"http://127.0.0.1:{server.get_port()}"
     console.table(
         arguments,
-        [("cameras", str(len(scene.poses))), ("points", str(scene.structure.counts()["good"])), ("viewer", address)],
+        [("cameras", str(len(scene.poses))), ("points", str(int(scene.structure.good.sum()))), ("viewer", address)],
     )
     console.emit(arguments, {"address": address})
     if not arguments.no_open:

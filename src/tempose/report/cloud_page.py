@@ -11,8 +11,9 @@ from tempose._support.files import write_atomically
 from tempose._typing import Array, PathLike
 from tempose.geometry import quaternion as quat
 from tempose.report.widgets import Fact, Histogram, PageFrame, histogram_bins, pack, text
-from tempose.sfm.points import GOOD, rms_sigma
-from tempose.sfm.scene import LEFT_OUT, Scene
+from tempose.sfm import words
+from tempose.sfm.points import PointStatus, rms_sigma
+from tempose.sfm.scene import Scene
 
 MAX_POINTS = 200_000
 """More points are thinned evenly: the page would grow beyond what a browser likes to open."""
@@ -45,10 +46,12 @@ def write_cloud_page(
     settings, notices, version
         As in the report of a pose graph.
     """
-    counts = scene.structure.counts()
-    subtitle = f"{len(scene.poses)} cameras, {counts['good']} points, {len(scene.observations)} image points"
+    n_good = int(scene.structure.good.sum())
+    subtitle = f"{len(scene.poses)} cameras, {n_good} points, {len(scene.observations)} image points"
     parts = {
-        "gauge": text(f"1σ per axis (root mean square over three axes), {scene.gauge}. Not in them: {LEFT_OUT}"),
+        "gauge": text(
+            f"1σ per axis (root mean square over three axes), {words.gauge(scene.gauge)}. Not in them: {words.LEFT_OUT}"
+        ),
         "unit": text(scene.unit),
         "cameras": _camera_rows(scene),
     }
@@ -72,12 +75,12 @@ def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:
         "unit": scene.unit,
         "radius": max(0.5 * diameter, 1e-9),
         "near": near,
-        "counts": s.counts(),
+        "counts": {status.label: count for status, count in s.counts().items()},
         "positions": pack(s.position[rows] - middle, "<f4"),
         **{name: pack(values[rows], "<f4") for name, values in sigmas.items()},
-        "limits": {name: log_limits(values[s.status == GOOD]) for name, values in sigmas.items()},
+        "limits": {name: log_limits(values[s.good]) for name, values in sigmas.items()},
         "photo": pack(np.zeros((0, 3)) if photo is None else photo, "<f4"),
-        "weak": pack((s.status[rows] != GOOD).astype(float), "<f4"),
+        "weak": pack((~s.good[rows]).astype(float), "<f4"),
         "frusta": pack(_frusta(scene, _FRUSTUM * near) - middle, "<f4"),
         "centres": pack(scene.poses.position - middle, "<f4"),
         "axes": pack(_half_axes(scene.camera_covariance[:, 3:, 3:]), "<f4"),
@@ -97,10 +100,10 @@ def log_limits(sigma: Array) -> tuple[float, float]:
 
 def _facts(scene: Scene) -> list[Fact]:
     s = scene.structure
-    good = s.status == GOOD
+    good = s.good
     counts = s.counts()
-    weak = ", ".join(f"{counts[name]} {name}" for name in counts if name != "good" and counts[name])
-    facts = [Fact("points", str(counts["good"]), f"and marked: {weak}" if weak else "all well seen")]
+    weak = ", ".join(f"{counts[one]} {one.label}" for one in counts if one is not PointStatus.GOOD and counts[one])
+    facts = [Fact("points", str(counts[PointStatus.GOOD]), f"and marked: {weak}" if weak else "all well seen")]
     if not good.any():
         return facts
     sigma, total = float(np.median(s.sigma[good])), np.median(s.sigma[good] ** 2)
@@ -161,7 +164,7 @@ def _home(scene: Scene) -> Array:
 
 def _histograms(scene: Scene) -> list[Histogram]:
     s = scene.structure
-    good = s.status == GOOD
+    good = s.good
     charts = [
         Histogram("Point σ", s.sigma[good], scene.unit, things="points"),
         Histogram("Reprojection error per axis", s.rms_px[good], "px", things="points"),

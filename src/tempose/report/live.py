@@ -8,8 +8,9 @@ import numpy as np
 
 from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask
-from tempose.sfm.points import GOOD
-from tempose.sfm.scene import Scene, sigma_colours
+from tempose.sfm import words
+from tempose.sfm.colours import sigma_colours
+from tempose.sfm.scene import Scene
 
 _SPHERE_STEPS = 16
 _COLOURS = ("uncertainty", "photographs")
@@ -42,7 +43,7 @@ class _Cloud:
         s = scene.structure
         self.server = server
         self.placed = np.all(np.isfinite(s.position), axis=1)
-        self.weak = s.status != GOOD
+        self.weak = ~s.good
         self.sigma = s.sigma
         self.position = s.position
         self.colours = {"uncertainty": sigma_colours(s)}
@@ -52,7 +53,7 @@ class _Cloud:
         ordered = np.sort(self.sigma[~self.weak & np.isfinite(self.sigma)])
         self.low, self.high = (float(ordered[0]), float(ordered[-1])) if len(ordered) else (1.0, 1.0)
         gui = server.gui
-        gui.add_markdown(f"1σ per axis, {scene.gauge}")
+        gui.add_markdown(f"1σ per axis, {words.gauge(scene.gauge)}")
         self.choice = gui.add_dropdown("Colour by", tuple(name for name in _COLOURS if name in self.colours))
         self.cut = gui.add_slider("Cut (% of log σ)", min=0, max=100, step=1, initial_value=100)
         self.told = gui.add_text("Shown", initial_value="", disabled=True)

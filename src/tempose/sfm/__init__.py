@@ -1,7 +1,19 @@
-"""Photographs → pairs → scales → poses → points with error bars (extra ``sfm``).
+"""Photographs → pairs → lengths → poses → points with error bars (extra ``sfm``).
 
-One file per stage. Pixels have their centre at .5, COLMAP's convention, and are free of lens distortion, so that every
-camera is a pinhole ``K``.
+One file per stage, in this order:
+
+1. :mod:`.features`: photographs to a COLMAP database; :mod:`.views`: a database or a model to views with matches.
+2. :mod:`.two_views`: the relative pose of one pair and its covariance; :mod:`.pairs`: of all pairs.
+3. :mod:`.lengths`: how long the pairs' baselines are.
+4. :mod:`.synchronise`: the pose graph and its robust optimum; :mod:`.motion`: stages 2 to 4 in guided rounds.
+5. :mod:`.uncertainty`: how far the cameras may be off, from halves of the points.
+6. :mod:`.tracks`: which image points are one point; :mod:`.points`: the points and their covariances.
+7. :mod:`.scene`: the result; :mod:`.files`: on disk; :mod:`.words`: in sentences; :mod:`.colours`: in pictures.
+
+:mod:`.pipeline` runs them. On top: :mod:`.bundle` adjusts a scene, :mod:`.accuracy` compares one with the truth.
+
+Pixels have their centre at .5, COLMAP's convention, and are free of lens distortion, so that every camera is a pinhole
+``K``.
 """
 
 from __future__ import annotations
@@ -14,26 +26,32 @@ if TYPE_CHECKING:
     from tempose.sfm.bundle import Adjustment as Adjustment
     from tempose.sfm.bundle import AdjustOptions as AdjustOptions
     from tempose.sfm.bundle import adjust as adjust
+    from tempose.sfm.bundle import adjust_in_rounds as adjust_in_rounds
+    from tempose.sfm.bundle import adjust_until_stable as adjust_until_stable
+    from tempose.sfm.files import load_scene as load_scene
     from tempose.sfm.options import SfmOptions as SfmOptions
     from tempose.sfm.pipeline import Reconstruction as Reconstruction
     from tempose.sfm.pipeline import read_views as read_views
     from tempose.sfm.pipeline import reconstruct_views as reconstruct_views
+    from tempose.sfm.points import PointStatus as PointStatus
     from tempose.sfm.points import Structure as Structure
     from tempose.sfm.points import StructureOptions as StructureOptions
-    from tempose.sfm.refine import settle as settle
     from tempose.sfm.scene import Scene as Scene
 
 _WHERE = {
     "AdjustOptions": "bundle",
     "Adjustment": "bundle",
     "adjust": "bundle",
+    "adjust_in_rounds": "bundle",
+    "adjust_until_stable": "bundle",
+    "load_scene": "files",
     "SfmOptions": "options",
     "Reconstruction": "pipeline",
     "read_views": "pipeline",
     "reconstruct_views": "pipeline",
+    "PointStatus": "points",
     "Structure": "points",
     "StructureOptions": "points",
-    "settle": "refine",
     "Scene": "scene",
 }
 

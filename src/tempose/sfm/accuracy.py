@@ -10,7 +10,6 @@ from tempose.analysis.summary import tangent
 from tempose.geometry import align
 from tempose.geometry.alignment import Similarity
 from tempose.model.poses import Poses
-from tempose.sfm.points import GOOD
 from tempose.sfm.scene import Scene
 
 
@@ -28,7 +27,7 @@ def camera_errors(scene: Scene, truth: Poses) -> tuple[Array, Array]:
 def point_errors(scene: Scene, truth: Poses, points: Array) -> Array:
     """The same of the good points; ``points`` (p, 3) are true places in the frame of ``truth``, NaN where there is none."""
     moved = _into(scene, truth).apply(np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1)), points)[1]
-    good = np.flatnonzero(scene.structure.status == GOOD)
+    good = np.flatnonzero(scene.structure.good)
     return squared_distance((moved - scene.structure.position)[good], scene.structure.covariance[good])
 
 

@@ -1,23 +1,48 @@
-"""Bundle adjustment from any start, by pycolmap (Ceres): cameras, points or both, with calibrated cameras."""
+"""Bundle adjustment, by pycolmap (Ceres): cameras, points or both, with calibrated cameras.
+
+Once from any start (:func:`adjust`); from poses, in rounds that choose the matches by them (:func:`adjust_in_rounds`); and
+from any poses on given tracks until nothing changes (:func:`adjust_until_stable`).
+"""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from tempose._support.packages import require
-from tempose._typing import Array
+from tempose._typing import Array, Mask
 from tempose.errors import GraphError, OptionError
 from tempose.io.colmap.model import model_poses
 from tempose.model.poses import Poses
-from tempose.sfm.points import GOOD
-from tempose.sfm.scene import Scene
+from tempose.sfm.files import write_colmap
+from tempose.sfm.pairs import Pairs, pairs_of_posed, renumbered
+from tempose.sfm.points import PointStatus, StructureOptions, reconstruct
+from tempose.sfm.scene import Scene, SceneGauge
+from tempose.sfm.tracks import observations
+from tempose.sfm.two_views import PairOptions
+from tempose.sfm.views import Views
 
 FREE = ("all", "points", "poses")
+ALL_VIEWS = StructureOptions(max_residual_px=1e6, min_angle_deg=0.0)
+"""Every view of a track takes part, however far off."""
+_NARROWEST_PX = 4.0
+
+
+class AdjustStatus(StrEnum):
+    """How bundle adjustment ended."""
+
+    CONVERGED = "converged"
+    OUT_OF_STEPS = "out of steps"
+    FAILED = "failed"
+
+
+_STATUS = {"CONVERGENCE": AdjustStatus.CONVERGED, "NO_CONVERGENCE": AdjustStatus.OUT_OF_STEPS}  # by Ceres' names
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,7 @@ class Adjustment:
     seconds, processor_seconds
         Of the solver alone, and what it took of all cores together.
     status
-        ``"converged"``, ``"out of steps"`` or ``"failed"``.
+        How it ended.
     """
 
     poses: Poses
@@ -75,7 +100,7 @@ class Adjustment:
     n_iterations: int
     seconds: float
     processor_seconds: float
-    status: str
+    status: AdjustStatus
 
 
 def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
@@ -86,10 +111,10 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     """
     options = options or AdjustOptions()
     pycolmap = require("pycolmap", "bundle adjustment")
-    if not np.any(scene.structure.status == GOOD):
+    if not scene.structure.good.any():
         raise GraphError("there is no point to adjust: no views agree on one; start from better poses")
     with tempfile.TemporaryDirectory() as directory:
-        scene.write_colmap(directory)
+        write_colmap(directory, scene)
         model = pycolmap.Reconstruction(directory)
     settings = pycolmap.BundleAdjustmentOptions()
     settings.print_summary = False
@@ -112,7 +137,6 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     began = time.process_time()
     summary = adjuster.solve().ceres_summary
     spent = time.process_time() - began
-    name = summary.termination_type.name
     return Adjustment(
         poses=model_poses(model).select(scene.poses.ids),
         position=_points(model, len(scene.structure.status)),
@@ -121,7 +145,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
         n_iterations=int(summary.num_successful_steps + summary.num_unsuccessful_steps),
         seconds=float(summary.total_time_in_seconds),
         processor_seconds=spent,
-        status={"CONVERGENCE": "converged", "NO_CONVERGENCE": "out of steps"}.get(name, "failed"),
+        status=_STATUS.get(summary.termination_type.name, AdjustStatus.FAILED),
     )
 
 
@@ -136,5 +160,121 @@ def _points(model: Any, count: int) -> Array:
 def reprojection_cost(scene: Scene) -> float:
     """Half the sum of squared pixel errors of the good points, as bundle adjustment counts it."""
     s = scene.structure
-    good = s.status == GOOD
-    return float(np.sum(s.rms_px[good] ** 2 * s.n_views[good]))
+    return float(np.sum(s.rms_px[s.good] ** 2 * s.n_views[s.good]))
+
+
+# ---------------------------------------------------------------------- in rounds
+
+
+def bare_scene(views: Views, pairs: Pairs, poses: Poses, options: StructureOptions | None = None) -> Scene:
+    """Cameras and points without draws: where bundle adjustment starts."""
+    part = views.some(poses.ids)
+    seen = observations(part, renumbered(pairs, views, part))
+    structure = reconstruct(poses, part.K, seen, (), options)
+    unknown = np.full((len(poses), 6, 6), np.nan)
+    return Scene(poses, part.K, part.size, unknown, seen, structure, None, SceneGauge())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which matches and points take part in one bundle adjustment, and its loss.
+
+    Parameters
+    ----------
+    select_px
+        Matches within this distance of the epipolar line that the poses predict join.
+    fewest_views
+        Points seen by fewer views take no part: two views check a match only across the epipolar line.
+    min_angle_deg
+        Points whose rays meet under less take no part.
+    loss_px
+        Scale of the Cauchy loss.
+    """
+
+    select_px: float
+    fewest_views: int
+    min_angle_deg: float
+    loss_px: float
+
+
+COARSE = Selection(select_px=2.0, fewest_views=3, min_angle_deg=1.5, loss_px=0.3)
+FINE = Selection(select_px=1.0, fewest_views=2, min_angle_deg=0.3, loss_px=0.15)
+"""Once the poses are good to a fraction of a pixel, what three views check is sorted out by a narrow loss, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round of :func:`adjust_until_stable`.
+
+    Attributes
+    ----------
+    adjustment
+        Where bundle adjustment ended.
+    used
+        Observations (k,) that took part.
+    point_seconds, seconds
+        Processor time of making the points, and of that and the adjustment.
+    stable
+        Whether nothing changes any more.
+    """
+
+    adjustment: Adjustment
+    used: Mask
+    point_seconds: float
+    seconds: float
+    stable: bool
+
+
+def adjust_in_rounds(
+    views: Views, poses: Poses, rounds: Sequence[Selection] = (COARSE, FINE, FINE)
+) -> list[Adjustment]:
+    """Bundle adjustment from the given poses, matches chosen by the poses; one result per round, the last is the best."""
+    done: list[Adjustment] = []
+    for one in rounds:
+        now = done[-1].poses if done else poses
+        # also pairs with too few matches for a relative pose of their own
+        pairs = pairs_of_posed(views, now, PairOptions(fewest=8, fewest_share=0.0, select_px=one.select_px))
+        scene = bare_scene(views, pairs, now, StructureOptions(min_angle_deg=one.min_angle_deg))
+        options = AdjustOptions(loss_px=one.loss_px, function_tolerance=1e-6)
+        done.append(adjust(_several_views(scene, one.fewest_views), options))
+    return done
+
+
+def adjust_until_stable(scene: Scene, poses: Poses, most: int = 50, change: float = 1e-3) -> Iterator[Round]:
+    """Rounds of points, filter and least squares from any start, until nothing changes.
+
+    The tracks are those of ``scene``, whatever the poses. Of each, the views take part that agree on a point within 4
+    pixels, or within three times what all views of half the tracks agree on: a bad start begins wide and narrows as it
+    gets better. They are chosen anew in every round.
+
+    Parameters
+    ----------
+    most
+        Rounds.
+    change
+        The last round is the first in which a smaller share of the observations joins or leaves, and the cost per observation
+        changes by a smaller share.
+    """
+    before, cost = np.zeros(len(scene.observations), dtype=bool), np.inf
+    for _ in range(most):
+        began = time.process_time()
+        whole = reconstruct(poses, scene.intrinsics, scene.observations, (), ALL_VIEWS)
+        width = max(_NARROWEST_PX, 3.0 * float(np.median(whole.rms_px[whole.status != PointStatus.BEHIND])))
+        filtered = StructureOptions(max_residual_px=width)
+        structure = reconstruct(poses, scene.intrinsics, scene.observations, (), filtered)
+        points = time.process_time() - began
+        found = adjust(replace(scene, poses=poses, structure=structure), AdjustOptions(function_tolerance=1e-6))
+        used = structure.used & structure.good[scene.observations.point_of]
+        per_view = found.final_cost / max(int(used.sum()), 1)
+        same = np.sum(used != before) < change * used.sum() and abs(per_view - cost) < change * cost
+        yield Round(found, used, points, points + found.processor_seconds, bool(same))
+        if same:
+            return
+        before, cost, poses = used, per_view, found.poses
+
+
+def _several_views(scene: Scene, fewest: int) -> Scene:
+    """The same scene, points of fewer views marked."""
+    s = scene.structure
+    few = s.good & (s.n_views < fewest)
+    return replace(scene, structure=replace(s, status=np.where(few, PointStatus.FEW_VIEWS, s.status)))

@@ -14,19 +14,14 @@ import numpy as np
 
 from tempose._support.files import write_atomically
 from tempose._support.packages import require
+from tempose._support.progress import Progress, ProgressHook, silent
 from tempose.errors import OptionError, TemposeError
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.io.colmap.database import contents, count_rows, focal_length
+from tempose.sfm.views import FoundFocalLength, OtherSize, Remark, UnreadableImage
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
 _POLL_SECONDS = 0.5
-
-Progress = Callable[[str, float, float], None]
-"""Called with the phase in words, what is done and what there is."""
-
-
-def silent(phase: str, done: float, total: float) -> None:
-    """Report nothing."""
 
 
 def find_images(folder: Path) -> list[str]:
@@ -39,8 +34,8 @@ def find_images(folder: Path) -> list[str]:
 
 
 def build_database(
-    folder: str | Path, database: str | Path, camera: ColmapCamera | None = None, progress: Progress | None = None
-) -> list[str]:
+    folder: str | Path, database: str | Path, camera: ColmapCamera | None = None, progress: ProgressHook = silent
+) -> list[Remark]:
     """Extract and match the features of all images of a folder; what was done before in the same database stays.
 
     Parameters
@@ -53,30 +48,29 @@ def build_database(
         That took them; ``None`` starts from the EXIF focal length, or a guess, and calibrates the focal length from the
         pairs.
     progress
-        See :data:`Progress`.
+        Told of features and of matching.
 
     Returns
     -------
-    list of str
-        One line for every image that cannot be used.
+    list of Remark
+        Every image that cannot be used, and the focal length if it had to be found.
     """
     folder, database = Path(folder), Path(database)
     pycolmap = require("pycolmap", "reading photographs")
     pycolmap.logging.minloglevel = 3  # what goes wrong is found in the database, and said in one line
     names = find_images(folder)
-    good, notices = _usable(pycolmap, folder, names)
+    good, remarks = _usable(pycolmap, folder, names)
     _check_same(database, good, camera)
     database.parent.mkdir(parents=True, exist_ok=True)
-    report = progress or (lambda phase, done, total: None)
-    _extract(pycolmap, folder, database, good, camera, report)
-    _match(pycolmap, database, len(good), camera is None, report)
+    _extract(pycolmap, folder, database, good, camera, progress)
+    _match(pycolmap, database, len(good), camera is None, progress)
     if camera is None:
-        notices.append(_calibrate(pycolmap, database))
-    return notices
+        remarks.append(_calibrate(pycolmap, database))
+    return remarks
 
 
-def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], list[str]]:
-    """The images that one camera can have taken, and a line for each of the others."""
+def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], list[Remark]]:
+    """The images that one camera can have taken, and a remark for each of the others."""
     size: dict[str, tuple[int, int]] = {}
     for name in names:
         bitmap = pycolmap.Bitmap.read(folder / name, True)
@@ -85,23 +79,20 @@ def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], l
     if len(size) < 2:
         raise TemposeError(f"{folder}: {len(size)} of {len(names)} images can be read; at least two are needed")
     usual, _ = Counter(size.values()).most_common(1)[0]
-    notices = []
+    remarks: list[Remark] = []
     for name in names:
         if name not in size:
-            notices.append(f"{name} cannot be read as an image and is left out")
+            remarks.append(UnreadableImage(name))
         elif size[name] != usual:
-            notices.append(
-                f"{name} is left out: it has {size[name][0]}×{size[name][1]} pixels where most have {usual[0]}×{usual[1]}, and "
-                "all must be of one camera (a COLMAP database can have several)"
-            )
+            remarks.append(OtherSize(name, size[name], usual))
     good = [name for name in names if size.get(name) == usual]
     if len(good) < 2:
         raise TemposeError(f"{folder}: no two images have the same size; all must be of one camera")
-    return good, notices
+    return good, remarks
 
 
 def _extract(
-    pycolmap: Any, folder: Path, database: Path, names: list[str], camera: ColmapCamera | None, report: Progress
+    pycolmap: Any, folder: Path, database: Path, names: list[str], camera: ColmapCamera | None, progress: ProgressHook
 ) -> None:
     reader, options = pycolmap.ImageReaderOptions(), pycolmap.FeatureExtractionOptions()
     if camera is not None:
@@ -110,31 +101,38 @@ def _extract(
         _check_size(pycolmap, folder / names[0], camera)
     if count_rows(database, "keypoints") < len(names):
         _watched(
-            pycolmap, database,
+            pycolmap,
+            database,
             lambda: pycolmap.extract_features(
-                database, folder, image_names=names, camera_mode=pycolmap.CameraMode.SINGLE, reader_options=reader,
-                extraction_options=options, device=pycolmap.Device.cpu,
+                database,
+                folder,
+                image_names=names,
+                camera_mode=pycolmap.CameraMode.SINGLE,
+                reader_options=reader,
+                extraction_options=options,
+                device=pycolmap.Device.cpu,
             ),
-            lambda watched: report("features", watched.num_images(), len(names)),
-        )  # fmt: skip
-    report("features", len(names), len(names))
+            lambda watched: progress(Progress("features", watched.num_images(), len(names))),
+        )
+    progress(Progress("features", len(names), len(names)))
 
 
-def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, report: Progress) -> None:
+def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, progress: ProgressHook) -> None:
     total = n * (n - 1) // 2
     options = pycolmap.FeatureMatchingOptions()
     options.skip_geometric_verification = not calibrate
     if count_rows(database, "matches") < total:
         _watched(
-            pycolmap, database,
+            pycolmap,
+            database,
             lambda: pycolmap.match_exhaustive(database, matching_options=options, device=pycolmap.Device.cpu),
-            lambda watched: report("matching", watched.num_matched_image_pairs(), total),
-        )  # fmt: skip
-    report("matching", total, total)
+            lambda watched: progress(Progress("matching", watched.num_matched_image_pairs(), total)),
+        )
+    progress(Progress("matching", total, total))
 
 
-def _calibrate(pycolmap: Any, database: Path) -> str:
-    """Find the focal length from the pairs, once, and say what is taken for the camera."""
+def _calibrate(pycolmap: Any, database: Path) -> FoundFocalLength:
+    """Find the focal length from the pairs, once."""
     about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
     now, from_exif = focal_length(database)
     known = _read_focal(about)
@@ -143,12 +141,7 @@ def _calibrate(pycolmap: Any, database: Path) -> str:
             raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
         known = {"start": now, "from_exif": from_exif, "found": focal_length(database)[0]}
         write_atomically(about, json.dumps(known).encode())
-    before = f"{'EXIF says' if known['from_exif'] else 'the first guess was'} {known['start']:.0f}"
-    return (
-        f"no calibration is given: a focal length of {known['found']:.0f} px is found from the pairs ({before}), the principal "
-        "point is taken to be the middle and the lens free of distortion; error bars take that as known to 0.5%, unless "
-        "--calibration-error says otherwise; with --intrinsics the result is better"
-    )
+    return FoundFocalLength(known["found"], known["start"], known["from_exif"])
 
 
 def _read_focal(about: Path) -> dict[str, Any]:

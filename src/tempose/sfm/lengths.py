@@ -1,4 +1,4 @@
-"""Relative scales of pairs from the points they share.
+"""Lengths of the pairs' baselines from the points they share, or from true positions.
 
 A pair alone knows its baseline's direction, not its length. Two pairs that share a camera and see the same points there
 know the ratio of their lengths: the depth of a point in the shared camera is ``s_a z_a = s_b z_b``, where z is the depth
@@ -17,7 +17,11 @@ from scipy.sparse.linalg import splu
 
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
+from tempose.model.poses import Poses
+from tempose.sfm.pairs import Pairs
+from tempose.sfm.views import Views
 
+_TRUE_SIGMA = 5e-4  # of the logarithm of a baseline that was given
 _L1_ROUNDS = 30
 _REDESCENDING_ROUNDS = 20
 
@@ -97,6 +101,61 @@ class Scales:
         return np.isfinite(self.log_scale)
 
 
+def baseline_lengths(
+    views: Views,
+    pairs: Pairs,
+    options: ScaleOptions | None = None,
+    true_poses: Poses | None = None,
+    own: Array | None = None,
+) -> tuple[Array, Array]:
+    """Length (m,) of every pair's baseline, NaN where it is unknown, and σ of its logarithm.
+
+    Parameters
+    ----------
+    views, pairs
+        The pairs and what they see.
+    options
+        How ratios are measured and averaged.
+    true_poses
+        Where the cameras are, if that is to give the lengths; by default the points that pairs share do.
+    own
+        As in :func:`scales_from_tracks`.
+    """
+    if true_poses is not None:
+        place = true_poses.select(views.names).position
+        length = np.linalg.norm(place[pairs.views[:, 0]] - place[pairs.views[:, 1]], axis=1)
+        return length, np.full(len(pairs), _TRUE_SIGMA)
+    found = scales_from_tracks(views, pairs, options, own)
+    return np.exp(found.log_scale), found.sigma
+
+
+def scales_from_tracks(
+    views: Views, pairs: Pairs, options: ScaleOptions | None = None, own: Array | None = None
+) -> Scales:
+    """Relative scales of all pairs from the depths of the points they share; the median baseline is 1.
+
+    ``own`` (m,) is what :func:`own_scale_errors` says of these pairs, if it is known already.
+    """
+    if len(pairs) == 1:  # two views: nothing to compare with, the baseline is the unit
+        return Scales(np.zeros(1), np.zeros(1), np.ones(0))
+    options = options or ScaleOptions()
+    own = own_scale_errors(views, pairs) if own is None else own
+    parts = []
+    for row, ((i, j), pose, match) in enumerate(zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True)):
+        rays = views.match_rays(i, j, match)
+        sigma = pose.sigma_px / float(views.focal[i].mean())
+        parts.append(depths_of_pair(row, (i, j), match, pose.rotation, pose.direction, rays, sigma, options))
+    return average_scales(len(pairs), measure_ratios(join(parts), options, own), own)
+
+
+def own_scale_errors(views: Views, pairs: Pairs) -> Array:
+    """σ (m,) of every pair's log-scale by the error of its own pose."""
+    each = zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True)
+    return np.array(
+        [scale_error(p.rotation, p.direction, p.covariance, views.match_rays(i, j, m)) for (i, j), p, m in each]
+    )
+
+
 def pair_depths(rotation: Array, direction: Array, ray_i: Array, ray_j: Array) -> tuple[Array, Array, Array]:
     """Depths (k,) in i and in j, in units of the baseline, and the angle (k,) at which the rays meet, radians.
 
@@ -130,9 +189,15 @@ def scale_error(rotation: Array, direction: Array, covariance: Array, rays: tupl
 
 
 def depths_of_pair(
-    pair: int, views: tuple[int, int], match: Index, rotation: Array, direction: Array, rays: tuple[Array, Array],
-    sigma_rad: float, options: ScaleOptions,
-) -> Depths:  # fmt: skip
+    pair: int,
+    views: tuple[int, int],
+    match: Index,
+    rotation: Array,
+    direction: Array,
+    rays: tuple[Array, Array],
+    sigma_rad: float,
+    options: ScaleOptions,
+) -> Depths:
     """Usable depths of one pair's inlier matches (k, 2); ``sigma_rad`` is the noise of a ray."""
     z_i, z_j, angle = pair_depths(rotation, direction, *rays)
     good = (z_i > 0) & (z_j > 0) & (angle > np.radians(options.min_parallax_deg))
@@ -189,12 +254,12 @@ def _medians(a: Index, b: Index, ratio: Array, variance: Array, options: ScaleOp
     below = np.cumsum(weight) - np.repeat(np.cumsum(total) - total, count)  # weight up to here, within the group
     middle = start + np.add.reduceat((below < 0.5 * np.repeat(total, count)).astype(np.int64), start)
     median = ratio[middle]
-    # noise of the median: the larger of what image noise says and what the spread of the ratios says
+    # noise of the median: the larger of what image noise says and what the scatter of the ratios says
     off = np.abs(ratio - np.repeat(median, count))
-    spread_order = np.lexsort((off, np.repeat(np.arange(len(start)), count)))
-    spread = 1.4826 * off[spread_order][start + count // 2]
+    by_size = np.lexsort((off, np.repeat(np.arange(len(start)), count)))
+    scatter = 1.4826 * off[by_size][start + count // 2]
     own = np.sqrt(0.5 * np.pi / total)
-    sigma = np.sqrt(np.maximum(own**2, 0.5 * np.pi * spread**2 / count) + options.floor**2)
+    sigma = np.sqrt(np.maximum(own**2, 0.5 * np.pi * scatter**2 / count) + options.floor**2)
     keep = count >= options.fewest_shared
     return Ratios(a[start][keep], b[start][keep], median[keep], sigma[keep], count[keep])
 

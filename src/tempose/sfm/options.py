@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tempose.errors import OptionError
+from tempose.model.poses import Poses
 from tempose.sfm.lengths import ScaleOptions
-from tempose.sfm.pairs import PairOptions
 from tempose.sfm.points import StructureOptions
 from tempose.sfm.synchronise import SyncOptions
+from tempose.sfm.two_views import PairOptions
 
 SCALES = ("tracks", "truth")
 CALIBRATION_ERROR = {True: 0.001, False: 0.005}
 """Standard deviation that is assumed for the errors of a calibration that was made, and of one that was guessed."""
+DRAWS_PER_POINT_DRAW = 10
+"""Covariances of cameras use all draws, those of points one of these many."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class SfmOptions:
     rounds
         Guided rounds: predict each pair from all, choose its matches anew, adjust it, synchronise again.
     draws
-        Posterior draws of the cameras for which the points are made again.
+        Posterior draws of the cameras for which the points are made again; the cameras themselves have ten times as many.
     replicates
         Ways to halve the points, whose differences say how uncertain the cameras are.
     calibration_error
@@ -59,6 +62,17 @@ class SfmOptions:
             )
         if self.replicates < 1:
             raise OptionError(f"the points must be halved at least once, not {self.replicates}")
+
+    @property
+    def camera_draws(self) -> int:
+        """Draws of the cameras, which their own covariances are made of."""
+        return DRAWS_PER_POINT_DRAW * self.draws
+
+    def true_poses(self, truth: Poses | None) -> Poses | None:
+        """The poses that lengths of baselines are to be taken from: none if tracks give them."""
+        if self.scales == "truth" and truth is None:
+            raise OptionError("scales from the truth need true positions of the cameras")
+        return truth if self.scales == "truth" else None
 
     def error_of(self, calibrated: bool) -> float:
         """Standard deviation to assume for a calibration that was made, or for one that was guessed."""

@@ -1,94 +1,31 @@
-"""Two views: the relative pose of a pair, and its precision, from the pair's matches alone.
-
-The robust two-view bundle adjustment minimises ``Σ ½c² log(1 + d_k²/c²)`` over the rotation (3) and the direction of
-the translation (2), where d_k is the least total displacement (pixels) of the two image points of match k that lets
-their rays meet. That is bundle adjustment with the points eliminated: d_k and its derivative at the nearest meeting pair
-are the residual and the Jacobian that a Schur complement of the points leaves.
-"""
+"""All pairs of a set: relative poses from their matches alone, and again guided by the poses of all cameras."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from tempose._support.packages import require
-from tempose._typing import Array, Index, Mask
-from tempose.errors import OptionError
+from tempose._support.progress import Progress, ProgressHook, silent
+from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
+from tempose.sfm.two_views import PairCause, PairOptions, PairPose, Refusal, adjust_pair, degenerate, ransac_pair
 from tempose.sfm.views import Views
 
-_MOST_STEPS = 100
 _RANSAC_MATCHES = 1000  # a random part of a pair's matches finds its pose as well as all of them, and sooner
-_RANSAC_TRIALS = 100, 5000
 
 
 @dataclass(frozen=True)
-class PairOptions:
-    """How a pair is estimated.
+class RefusedPair:
+    """Rows of two views whose pair is not used, and why."""
 
-    Parameters
-    ----------
-    ransac_px
-        Inlier threshold of RANSAC with the essential model, pixels.
-    loss_px
-        Scale c of the Cauchy loss, pixels.
-    select_px
-        Matches within this distance of a given pose take part in the adjustment, pixels. Where the noise is so large that
-        this is less than four standard deviations, those within four do, up to twice the distance.
-    fewest
-        A pair with fewer inliers is refused.
-    fewest_share
-        And one where a smaller share of the matches agrees.
-    planar_share, planar_px
-        A pair is planar if one homography explains this share of its inliers to so many pixels.
-    """
-
-    ransac_px: float = 1.0
-    loss_px: float = 0.5
-    select_px: float = 2.0
-    fewest: int = 30
-    fewest_share: float = 0.1
-    planar_share: float = 0.98
-    planar_px: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not min(self.ransac_px, self.loss_px, self.select_px, self.planar_px) > 0.0:
-            raise OptionError("the thresholds of pairs must be positive numbers of pixels")
-        if self.fewest < 8:
-            raise OptionError(f"a relative pose with a covariance needs at least 8 matches, not {self.fewest}")
-
-
-@dataclass(frozen=True, eq=False)
-class PairPose:
-    """Relative pose of a pair and its covariance.
-
-    Attributes
-    ----------
-    rotation
-        ``j_from_i`` rotation matrix (3, 3).
-    direction
-        Unit vector (3,): where i's centre lies, seen from j in j's frame (``t`` of ``x_j = R x_i + t``).
-    covariance
-        (6, 6) of rotation vector (radians, ``R → Exp(ω)R``, j's frame) and direction; rank 5, as the direction cannot
-        move along itself.
-    inlier
-        Which matches (k,) took part.
-    sigma_px
-        Noise of one image coordinate, from the median epipolar distance.
-    """
-
-    rotation: Array
-    direction: Array
-    covariance: Array
-    inlier: Mask
-    sigma_px: float
+    first: int
+    second: int
+    why: Refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +41,13 @@ class Pairs:
     matches
         Per pair its inlier matches (k, 2), rows of keypoints.
     refused
-        Views of a refused pair, and why.
+        The others.
     """
 
     views: Index
     poses: tuple[PairPose, ...]
     matches: tuple[Index, ...]
-    refused: tuple[tuple[int, int, str], ...] = ()
+    refused: tuple[RefusedPair, ...] = ()
 
     def __len__(self) -> int:
         return len(self.poses)
@@ -143,236 +80,87 @@ class Pairs:
         return np.array([p.covariance for p in self.poses]).reshape(-1, 6, 6)
 
 
-# ---------------------------------------------------------------------- many pairs
-
-
 def estimate_pairs(
-    views: Views, options: PairOptions | None = None, seed: int = 0, progress: Callable[[int], None] | None = None
+    views: Views, options: PairOptions | None = None, seed: int = 0, progress: ProgressHook = silent
 ) -> Pairs:
     """Every matched pair from its matches alone: RANSAC with the essential model, then robust bundle adjustment."""
     options = options or PairOptions()
     pycolmap = require("pycolmap", "two-view geometry")
     cameras = [ColmapCamera.pinhole(K, size).pycolmap() for K, size in zip(views.K, views.size, strict=True)]
 
-    def one(i: int, j: int, match: Index) -> PairPose | str:
+    def one(i: int, j: int, match: Index) -> PairPose | Refusal:
         part = np.random.default_rng([seed, i, j]).permutation(len(match))[:_RANSAC_MATCHES]
         pixels = views.keypoints[i][match[part, 0]], views.keypoints[j][match[part, 1]]
         start = ransac_pair(pycolmap, (cameras[i], cameras[j]), pixels, options, seed)
         if start is None:
-            return f"no relative pose explains its {len(match)} matches"
-        pose = adjust_pair(*start, (views.focal[i], views.focal[j]), _rays(views, i, j, match), options)
-        return pose if isinstance(pose, str) else _degenerate(views, i, j, match, pose, options) or pose
+            return Refusal(PairCause.NO_POSE, len(match))
+        pose = adjust_pair(*start, (views.focal[i], views.focal[j]), views.match_rays(i, j, match), options)
+        if isinstance(pose, Refusal):
+            return pose
+        agreeing = match[pose.inlier]
+        cause = degenerate(views.match_rays(i, j, agreeing), float(views.focal[j].mean()), options)
+        return pose if cause is None else Refusal(cause, len(match), len(agreeing))
 
     return _all_pairs(views, one, progress)
 
 
-def guided_pairs(
-    views: Views, poses: Poses, options: PairOptions | None = None, progress: Callable[[int], None] | None = None
-) -> Pairs:
+def guided_pairs(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
     """Every matched pair again, its inliers chosen by the pose that ``poses`` (one per view) predict for it."""
     options = options or PairOptions()
     q, _ = poses.node_from_world
     node_from_world = quat.to_matrix(q)
 
-    def one(i: int, j: int, match: Index) -> PairPose | str:
+    def one(i: int, j: int, match: Index) -> PairPose | Refusal:
         offset = poses.position[i] - poses.position[j]
         length = float(np.linalg.norm(offset))
         if not length > 0.0:
-            return "its cameras stand at one place"
+            return Refusal(PairCause.ONE_PLACE, len(match))
         R, t = node_from_world[j] @ node_from_world[i].T, node_from_world[j] @ offset / length
-        return adjust_pair(R, t, (views.focal[i], views.focal[j]), _rays(views, i, j, match), options, rounds=1)
+        return adjust_pair(R, t, (views.focal[i], views.focal[j]), views.match_rays(i, j, match), options, rounds=1)
 
-    return _all_pairs(views, one, progress)
+    return _all_pairs(views, one)
 
 
 def _all_pairs(
-    views: Views, one: Callable[[int, int, Index], PairPose | str], progress: Callable[[int], None] | None
+    views: Views, one: Callable[[int, int, Index], PairPose | Refusal], progress: ProgressHook = silent
 ) -> Pairs:
     kept, poses, matches, refused = [], [], [], []
-    for row, ((i, j), match) in enumerate(zip(views.pairs.tolist(), views.matches, strict=True)):
+    for row, ((i, j), match) in enumerate(zip(views.pairs.tolist(), views.matches, strict=True), 1):
         found = one(i, j, match)
-        if isinstance(found, str):
-            refused.append((i, j, found))
+        if isinstance(found, Refusal):
+            refused.append(RefusedPair(i, j, found))
         else:
             kept.append((i, j))
             poses.append(found)
             matches.append(match[found.inlier])
-        if progress is not None:
-            progress(row + 1)
+        progress(Progress("pairs", row, len(views.pairs)))
     return Pairs(np.array(kept, dtype=np.int64).reshape(-1, 2), tuple(poses), tuple(matches), tuple(refused))
 
 
-def _rays(views: Views, i: int, j: int, match: Index) -> tuple[Array, Array]:
-    return views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
+def pairs_of_posed(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
+    """Guided pairs of the views that have a pose."""
+    return guided_pairs(_of_part(views, poses), on_all(poses, views.names), options)
 
 
-# ---------------------------------------------------------------------- one pair
+def _of_part(views: Views, poses: Poses) -> Views:
+    """The same views with only the pairs whose two cameras have a pose."""
+    has = np.array([name in poses.index for name in views.names])
+    keep = np.flatnonzero(has[views.pairs].all(axis=1))
+    return replace(views, pairs=views.pairs[keep], matches=tuple(views.matches[k] for k in keep))
 
 
-def ransac_pair(
-    pycolmap: Any, cameras: tuple[Any, Any], pixels: tuple[Array, Array], options: PairOptions, seed: int
-) -> tuple[Array, Array] | None:
-    """Rotation and unit direction by RANSAC with the essential-matrix model, or ``None``."""
-    ransac = pycolmap.RANSACOptions()
-    ransac.max_error, ransac.random_seed = options.ransac_px, seed
-    ransac.min_num_trials, ransac.max_num_trials = _RANSAC_TRIALS
-    found = pycolmap.estimate_relative_pose(cameras[0], pixels[0], cameras[1], pixels[1], ransac)
-    if found is None:
-        return None
-    t = np.array(found["cam2_from_cam1"].translation)
-    length = float(np.linalg.norm(t))
-    return (np.array(found["cam2_from_cam1"].rotation.matrix()), t / length) if length > 0.0 else None
+def on_all(poses: Poses, names: Sequence[str]) -> Poses:
+    """Poses in the order of the views; those without one stand at the origin and take part in no pair."""
+    everywhere = Poses.identity(names)
+    rows = [everywhere.index[name] for name in poses.ids]
+    wxyz, position = everywhere.wxyz.copy(), everywhere.position.copy()
+    wxyz[rows], position[rows] = poses.wxyz, poses.position
+    return Poses(tuple(names), wxyz, position)
 
 
-def distances(rotation: Array, direction: Array, focal: tuple[Array, Array], rays: tuple[Array, Array]) -> Array:
-    """Epipolar distance (k,) of matches, pixels; NaN where the point lies behind a camera."""
-    from tempose.sfm import _epipolar as epipolar
-
-    out = np.empty(len(rays[0]))
-    epipolar.distances(rotation, direction, *focal, *rays, out)
-    return out
-
-
-def adjust_pair(
-    rotation: Array, direction: Array, focal: tuple[Array, Array], rays: tuple[Array, Array],
-    options: PairOptions | None = None, rounds: int = 2,
-) -> PairPose | str:  # fmt: skip
-    """Robust two-view bundle adjustment from a start, or why there is none.
-
-    Parameters
-    ----------
-    rotation, direction
-        The start: ``j_from_i`` (3, 3) and the unit translation (3,).
-    focal
-        Focal lengths (2,) of i and of j, pixels.
-    rays
-        Normalised matches (k, 2) in i and in j.
-    rounds
-        How often the inliers are chosen anew.
-    """
-    from tempose.sfm import _epipolar as epipolar
-
-    options = options or PairOptions()
-    R, t = np.ascontiguousarray(rotation), np.ascontiguousarray(direction)
-    n = len(rays[0])
-    needed = max(options.fewest, math.ceil(options.fewest_share * n))
-    inlier, used = np.ones(n, dtype=bool), rays
-    for _ in range(rounds):
-        inlier = _selected(np.abs(distances(R, t, focal, rays)), options.select_px)
-        if inlier.sum() < needed:
-            return f"{int(inlier.sum())} of its {n} matches agree on a relative pose, {needed} are needed"
-        used = rays[0][inlier], rays[1][inlier]
-        R, t = refine_pair(R, t, focal, used, options.loss_px)
-    basis, k = epipolar.tangent_basis(t), int(inlier.sum())
-    r, J = np.empty(k), np.empty((k, 5))
-    epipolar.rows(R, t, basis, *focal, *used, r, J)
-    covariance = m_estimator_covariance(r, J, options.loss_px)
-    sigma = noise_within(float(np.median(np.abs(r))), max(options.select_px, float(np.abs(r).max())))
-    heavy = max(
-        k * float(np.mean(_cauchy(r, options.loss_px)[1])), 10.0
-    )  # matches the fit bends to: 5 unknowns take of these
-    sigma *= math.sqrt(heavy / (heavy - 5.0))
-    lift = np.zeros((6, 5))
-    lift[:3, :3], lift[3:, 3:] = np.eye(3), basis
-    return PairPose(R, t, lift @ covariance @ lift.T, inlier, sigma)
-
-
-def _selected(distance: Array, select_px: float) -> Mask:
-    """Matches that take part: a cut inside the noise would make estimates look surer than they are."""
-    with np.errstate(invalid="ignore"):
-        inlier = distance < select_px
-        if not inlier.any():
-            return inlier
-        sigma = noise_within(float(np.median(distance[inlier])), select_px)
-        return np.asarray(distance < min(max(select_px, 4.0 * sigma), 2.0 * select_px))
-
-
-def noise_within(median: float, cut: float) -> float:
-    """σ of Gaussian noise whose absolute values below ``cut`` have this median; at most ``cut``.
-
-    ``median/0.6745`` if the noise is far below the cut, and more if the cut takes away part of it.
-    """
-    sigma = median / float(ndtri(0.75))
-    for _ in range(50):
-        inside = 2.0 * float(ndtr(cut / max(sigma, 1e-300))) - 1.0
-        sigma = min(median / float(ndtri(0.5 + 0.25 * inside)), cut)
-    return sigma
-
-
-def refine_pair(
-    rotation: Array, direction: Array, focal: tuple[Array, Array], rays: tuple[Array, Array], loss_px: float,
-    tolerance: float = 1e-8,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Levenberg–Marquardt on the rotation and the unit direction.
-
-    It ends when a step can lower the cost by no more than ``tolerance · c²/2``: 1e-8 is less than a thousandth of the noise.
-    """
-    from tempose.sfm import _epipolar as epipolar
-
-    start = np.ascontiguousarray(rotation, float), np.ascontiguousarray(direction, float)
-    R, t = epipolar.refine(*start, *focal, *rays, loss_px, tolerance, _MOST_STEPS)
-    return R, t
-
-
-def m_estimator_covariance(r: Array, J: Array, scale: float) -> Array:
-    """Covariance of an estimate under the Cauchy loss.
-
-    Huber's: ``(n/(n−p)) · mean ψ² / (mean ψ')² · (JᵀJ)⁻¹`` with ``ψ = r/(1 + r²/c²)``. For Gaussian noise much smaller
-    than c it is least squares' ``σ̂²(JᵀJ)⁻¹``.
-    """
-    psi, slope = _cauchy(r, scale)
-    n, p = J.shape
-    variance = n / max(n - p, 1) * np.mean(psi**2) / max(float(np.mean(slope)), 0.05) ** 2
-    return np.asarray(variance * np.linalg.pinv(J.T @ J, hermitian=True))
-
-
-def _cauchy(r: Array, scale: float) -> tuple[Array, Array]:
-    """``ψ = r/(1 + r²/c²)``, the derivative of the Cauchy loss, and ψ'."""
-    q = (r / scale) ** 2
-    return r / (1.0 + q), (1.0 - q) / (1.0 + q) ** 2
-
-
-# ---------------------------------------------------------------------- degenerate pairs
-
-
-def _degenerate(views: Views, i: int, j: int, match: Index, pose: PairPose, options: PairOptions) -> str | None:
-    """Why a pair's translation cannot be trusted although its matches agree, or ``None``."""
-    inlier = match[pose.inlier]
-    rays = _rays(views, i, j, inlier)
-    focal = float(views.focal[j].mean())
-    if _agrees(_rotation_residual(*rays) * focal, options):
-        return "the camera turned without moving: the matches show no baseline"
-    if _agrees(homography_residual(*rays) * focal, options):
-        return "its matches lie in one plane, which two relative poses explain equally well"
-    return None
-
-
-def _agrees(residual_px: Array, options: PairOptions) -> bool:
-    return bool(np.mean(residual_px < options.planar_px) >= options.planar_share)
-
-
-def _rotation_residual(x: Array, y: Array) -> Array:
-    """Angle (k,), radians, between rays y and rays x turned by the best rotation."""
-    a, b = (np.column_stack([z, np.ones(len(z))]) for z in (x, y))
-    a, b = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (a, b))
-    u, _, vt = np.linalg.svd(b.T @ a)
-    turn = u @ np.diag([1.0, 1.0, np.linalg.det(u @ vt)]) @ vt
-    return np.asarray(np.linalg.norm(b - a @ turn.T, axis=1))
-
-
-def homography_residual(x: Array, y: Array) -> Array:
-    """Distance (k,) of normalised points y from x mapped by their homography (linear, reweighted for wrong matches)."""
-    a, b = np.column_stack([x, np.ones(len(x))]), np.column_stack([y, np.ones(len(y))])
-    zero = np.zeros_like(a)
-    rows = np.stack(
-        [np.hstack([a, zero, -b[:, :1] * a]), np.hstack([zero, a, -b[:, 1:2] * a])], axis=1
-    )  # two equations a point
-    weight, residual = np.ones(len(x)), np.zeros(len(x))
-    for _ in range(5):
-        weighted = (rows * weight[:, None, None]).reshape(-1, 9)
-        H = np.linalg.svd(weighted.T @ weighted)[2][-1].reshape(3, 3)
-        mapped = a @ H.T
-        depth = np.where(np.abs(mapped[:, 2:]) > 1e-12, mapped[:, 2:], 1e-12)
-        residual = np.linalg.norm(mapped[:, :2] / depth - y, axis=1)
-        weight = 1.0 / np.maximum(np.abs(depth[:, 0]) * np.maximum(residual, 1e-4), 1e-9)
-    return residual
+def renumbered(pairs: Pairs, views: Views, part: Views) -> Pairs:
+    """Pairs whose views are rows of ``part``; those outside it are left out."""
+    new = {name: k for k, name in enumerate(part.names)}
+    row = np.array([new.get(name, -1) for name in views.names])[pairs.views].reshape(-1, 2)
+    keep = np.flatnonzero((row >= 0).all(axis=1))
+    return replace(pairs.some(keep), views=row[keep])

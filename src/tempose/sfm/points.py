@@ -11,29 +11,38 @@ All covariances are in the frame and the gauge of the poses that were given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
 from tempose.sfm.views import recalibrated
 
-STATUS = (
-    "good",
-    "narrow",  # the rays meet under too small an angle: the depth is hardly known
-    "few views",  # fewer than two views agree
-    "behind",  # no place in front of the cameras explains the views
-    "unstable",  # the least squares did not settle, for the estimate or for too many of the draws
-)
-GOOD, NARROW, FEW_VIEWS, BEHIND, UNSTABLE = range(len(STATUS))
 _TRIANGLE = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # places of (xx, xy, xz, yy, yz, zz) in a symmetric matrix
+
+
+class PointStatus(IntEnum):
+    """What is to be said against a point; only ``GOOD`` is good, the rest are kept and marked."""
+
+    GOOD = 0
+    NARROW = 1  # the rays meet under too small an angle: the depth is hardly known
+    FEW_VIEWS = 2  # fewer than two views agree
+    BEHIND = 3  # no place in front of the cameras explains the views
+    UNSTABLE = 4  # the least squares did not converge, for the estimate or for too many of the draws
+
+    @property
+    def label(self) -> str:
+        """For people and files."""
+        return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Structure:
     image_covariance, pose_covariance
         Shares of the points' own image noise and of the poses (p, 3, 3).
     status
-        Index in :data:`STATUS` (p,): only 0 is good, the rest are kept and marked.
+        A :class:`PointStatus` each (p,).
     n_views
         Views that agree (p,).
     angle_deg
@@ -162,7 +171,7 @@ class Structure:
     @cached_property
     def diameter(self) -> float:
         """Of the scene: twice the distance from the median point within which 95% of the good points lie."""
-        good = self.position[self.status == GOOD]
+        good = self.position[self.good]
         if len(good) == 0:
             return float("nan")
         return 2.0 * float(np.quantile(np.linalg.norm(good - np.median(good, axis=0), axis=1), 0.95))
@@ -172,9 +181,14 @@ class Structure:
         """:attr:`sigma` in units of the scene's diameter (p,)."""
         return self.sigma / self.diameter
 
-    def counts(self) -> dict[str, int]:
+    @property
+    def good(self) -> Mask:
+        """Which points (p,) nothing is to be said against."""
+        return np.asarray(self.status == PointStatus.GOOD)
+
+    def counts(self) -> dict[PointStatus, int]:
         """Number of points of each status."""
-        return {name: int(np.sum(self.status == k)) for k, name in enumerate(STATUS)}
+        return {one: int(np.sum(self.status == one)) for one in PointStatus}
 
 
 def rms_sigma(covariance: Array) -> Array:
@@ -211,9 +225,9 @@ def reconstruct(
     poses: Poses,
     intrinsics: ArrayLike,
     observations: Observations,
-    draws: Iterable[CameraDraw | tuple[Array, Array]] = (),
+    draws: Sequence[CameraDraw | tuple[Array, Array]] = (),
     options: StructureOptions | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: ProgressHook = silent,
 ) -> Structure:
     """Triangulate and refine every point, for the estimate and for each posterior draw of the poses.
 
@@ -230,7 +244,7 @@ def reconstruct(
     options
         See :class:`StructureOptions`.
     progress
-        Called with the number of draws done.
+        Told of the draws.
     """
     options = options or StructureOptions()
     K = np.broadcast_to(np.asarray(intrinsics, float), (len(poses), 3, 3))
@@ -238,35 +252,36 @@ def reconstruct(
     solved = _estimate(poses, K, observations, options)
     status = _judge(solved, np.diff(observations.first), options)
     image_information = solved.normal / solved.sigma_px**2
-    spread = _Spread(solved.point)
+    over_draws = _Moments(solved.point)
     image = np.zeros((observations.n_points, 3, 3))
-    usable = status <= NARROW
+    usable = status <= PointStatus.NARROW
     for count, draw in enumerate(draws, 1):
         point, normal, outcome = _again(solved, *CameraDraw(*draw).seen(K, observations), observations, options)
-        settled = (outcome == 0) & usable
-        spread.add(point, settled)
-        image[settled] += _inverse(normal[settled] / solved.sigma_px**2)
-        if progress is not None:
-            progress(count)
-    if spread.n_draws:
-        status[usable & (spread.count < (1.0 - options.max_failed_share) * spread.n_draws)] = UNSTABLE
-        image /= np.maximum(spread.count, 1)[:, None, None]
+        found = (outcome == 0) & usable
+        over_draws.add(point, found)
+        image[found] += _inverse(normal[found] / solved.sigma_px**2)
+        progress(Progress("points", count, len(draws)))
+    if over_draws.n_draws:
+        status[usable & (over_draws.count < (1.0 - options.max_failed_share) * over_draws.n_draws)] = (
+            PointStatus.UNSTABLE
+        )
+        image /= np.maximum(over_draws.count, 1)[:, None, None]
     else:
         image[usable] = _inverse(image_information[usable])
-    known = status <= NARROW
-    nothing = ~(known | (status == UNSTABLE))
+    known = status <= PointStatus.NARROW
+    nothing = ~(known | (status == PointStatus.UNSTABLE))
     return Structure(
         position=np.where(nothing[:, None], np.nan, solved.point),
-        mean=np.where(known[:, None], spread.mean(), np.nan),
+        mean=np.where(known[:, None], over_draws.mean(), np.nan),
         image_covariance=np.where(known[:, None, None], image, np.nan),
-        pose_covariance=np.where(known[:, None, None], spread.covariance(), np.nan),
+        pose_covariance=np.where(known[:, None, None], over_draws.covariance(), np.nan),
         status=status,
         n_views=solved.n_views,
         angle_deg=np.degrees(solved.angle),
         rms_px=np.sqrt(solved.cost / np.maximum(2 * solved.n_views, 1)),
         used=solved.used,
         sigma_px=solved.sigma_px,
-        n_draws=spread.n_draws,
+        n_draws=over_draws.n_draws,
     )
 
 
@@ -296,9 +311,20 @@ def _estimate(poses: Poses, K: Array, observations: Observations, options: Struc
     first, camera_of, pixel = observations.first, observations.camera_of, observations.pixel
     centre = np.ascontiguousarray(poses.position)
     triangulation.select_and_refine(
-        P, centre, ray, first, camera_of, pixel, options.max_residual_px, options.max_steps,
-        point, used, normal, cost, outcome,
-    )  # fmt: skip
+        P,
+        centre,
+        ray,
+        first,
+        camera_of,
+        pixel,
+        options.max_residual_px,
+        options.max_steps,
+        point,
+        used,
+        normal,
+        cost,
+        outcome,
+    )
     triangulation.widest_angle(centre, first, camera_of, used, point, angle)
     n_views = np.bincount(observations.point_of[used], minlength=p)
     sigma_px = options.sigma_px or _noise(cost, n_views, outcome)
@@ -315,9 +341,17 @@ def _again(
     point, normal = solved.point.copy(), np.zeros((p, 6))
     cost, outcome = np.zeros(p), np.zeros(p, np.int64)
     triangulation.refine(
-        P, observations.first, observations.camera_of, pixel, solved.used, options.max_steps,
-        point, normal, cost, outcome,
-    )  # fmt: skip
+        P,
+        observations.first,
+        observations.camera_of,
+        pixel,
+        solved.used,
+        options.max_steps,
+        point,
+        normal,
+        cost,
+        outcome,
+    )
     return point, normal[:, _TRIANGLE], outcome
 
 
@@ -340,15 +374,15 @@ def _noise(cost: Array, n_views: Index, outcome: Index) -> float:
 
 
 def _judge(solved: _Solved, n_seen: Index, options: StructureOptions) -> Index:
-    status = np.full(len(solved.point), GOOD)
-    status[np.degrees(solved.angle) < options.min_angle_deg] = NARROW
-    status[solved.outcome == 2] = UNSTABLE
-    status[solved.outcome == 1] = BEHIND
-    status[(n_seen < 2) | ((solved.n_views < 2) & (status != BEHIND))] = FEW_VIEWS
+    status = np.full(len(solved.point), PointStatus.GOOD)
+    status[np.degrees(solved.angle) < options.min_angle_deg] = PointStatus.NARROW
+    status[solved.outcome == 2] = PointStatus.UNSTABLE
+    status[solved.outcome == 1] = PointStatus.BEHIND
+    status[(n_seen < 2) | ((solved.n_views < 2) & (status != PointStatus.BEHIND))] = PointStatus.FEW_VIEWS
     return status
 
 
-class _Spread:
+class _Moments:
     """Running mean and covariance of points over draws, from deviations to a reference."""
 
     def __init__(self, reference: Array) -> None:

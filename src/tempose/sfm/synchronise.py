@@ -91,11 +91,13 @@ class Synchronised:
         across = _angle_between(measured, measured - found.translation)
         return [
             Distrusted(
-                int(self.edges.row[k]), float(np.degrees(found.angle[k])), float(np.degrees(across[k])),
+                int(self.edges.row[k]),
+                float(np.degrees(found.angle[k])),
+                float(np.degrees(across[k])),
                 float(np.sqrt(2.0 * energy[k] / freedom[k])),
             )
             for k in out
-        ]  # fmt: skip
+        ]
 
     def widened(self, factor: float) -> Synchronised:
         """The same with all variances of the graph times a factor, which moves no optimum."""
@@ -127,18 +129,15 @@ class Distrusted:
     direction_deg: float
     sigmas: float
 
-    @property
-    def why(self) -> str:
-        """In words."""
-        turned = f"its rotation is off by {self.rotation_deg:.2g}°"
-        moved = "" if np.isnan(self.direction_deg) else f", its direction by {self.direction_deg:.2g}°"
-        return f"contradicts the other pairs: {turned}{moved} ({self.sigmas:.2g} of its standard deviations)"
-
 
 def synchronise(
-    names: tuple[str, ...], pairs: Pairs, scale: Array, sigma_log_scale: Array, start: Poses | None = None,
+    names: tuple[str, ...],
+    pairs: Pairs,
+    scale: Array,
+    sigma_log_scale: Array,
+    start: Poses | None = None,
     options: SyncOptions | None = None,
-) -> Synchronised:  # fmt: skip
+) -> Synchronised:
     """Robust optimum of the pose graph of all pairs.
 
     Parameters
@@ -219,9 +218,14 @@ class Edges:
         row = np.flatnonzero(part[pairs.views].all(axis=1))
         floor = np.radians([options.floor_rot_deg, options.floor_direction_deg]) ** 2 + _TINY**2
         return cls(
-            whole.subgraph(np.flatnonzero(part)), row, direction[row], pairs.covariance[row], scale[row], sigma[row],
+            whole.subgraph(np.flatnonzero(part)),
+            row,
+            direction[row],
+            pairs.covariance[row],
+            scale[row],
+            sigma[row],
             (float(floor[0]), float(floor[1])),
-        )  # fmt: skip
+        )
 
     def graph(self, excess: tuple[float, float] = (0.0, 0.0)) -> PoseGraph:
         """Precisions of the own covariance, and the floor and the excess (σ, radians) on top."""

@@ -11,13 +11,14 @@ given to one half and taken from the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tempose._support import streams
+from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
 from tempose.analysis.regions import LEVELS, squared_radius
 from tempose.analysis.summary import tangent
@@ -29,11 +30,13 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.sfm.motion import on_all
-from tempose.sfm.pairs import Pairs, refine_pair
+from tempose.sfm.lengths import baseline_lengths, own_scale_errors
+from tempose.sfm.options import SfmOptions
+from tempose.sfm.pairs import Pairs, on_all
 from tempose.sfm.points import CameraDraw, reconstruct
 from tempose.sfm.synchronise import Synchronised
 from tempose.sfm.tracks import keypoint_offsets, observed_keypoints
+from tempose.sfm.two_views import refine_pair
 from tempose.sfm.views import Views, recalibrated
 
 NEIGHBOURHOODS = 64
@@ -68,47 +71,54 @@ class Halves:
 
 
 def half_differences(
-    views: Views, pairs: Pairs, found: Synchronised, scales: Callable[[Views, Pairs], Array], loss_px: float, *,
-    calibration_error: float, replicates: int = 40, seed: int = 0, progress: Callable[[int], None] | None = None,
-) -> Halves:  # fmt: skip
-    """Cameras again from halves of the points.
+    views: Views,
+    pairs: Pairs,
+    found: Synchronised,
+    options: SfmOptions,
+    true_poses: Poses | None = None,
+    progress: ProgressHook = silent,
+) -> Halves:
+    """Cameras again from halves of the points, as often as ``options.replicates`` says.
 
     Parameters
     ----------
-    scales
-        From views and pairs to the lengths of their baselines (m,).
-    loss_px
-        Of the pairs' adjustment.
-    calibration_error
-        Standard deviation of the errors of the calibration, which views with the same calibration share.
-    replicates
-        Ways to halve the points.
+    views, pairs, found
+        The cameras, and what they were made of.
+    options
+        Those they were made with. The errors of the calibration that they assume are shared by views with the same
+        calibration.
+    true_poses
+        As in :func:`~tempose.sfm.lengths.baseline_lengths`.
+    progress
+        Told of the halvings.
     """
+    error = options.error_of(views.calibrated)
+    # hardly other for a half, and long to find
+    own = own_scale_errors(views, pairs) if true_poses is None else None
     split = _Split.of(views, pairs, found.poses)
     rows = [views.names.index(str(name)) for name in found.poses.ids]
 
     def measure(matches: list[Index], whole: Mask, change: Array) -> tuple[Pairs, Array]:
         kept = tuple(m if keep else part for m, part, keep in zip(pairs.matches, matches, whole, strict=True))
         seen = _recalibrated(views, change)
-        again = _refined(seen, replace(pairs, matches=kept), loss_px)
-        return again, scales(seen, again)
+        again = _refined(seen, replace(pairs, matches=kept), options.pairs.loss_px)
+        return again, baseline_lengths(seen, again, options.scale, true_poses, own)[0]
 
     off, calibration = [], []
     with ThreadPoolExecutor(2) as pool:
-        for k in range(replicates):
-            rng = streams.generator(seed, "resample", k)
+        for k in range(options.replicates):
+            rng = streams.generator(options.seed, "resample", k)
             chosen = rng.permutation(NEIGHBOURHOODS) < NEIGHBOURHOODS // 2
             halves = split.part(chosen), split.part(~chosen)
             whole = np.array([min(map(len, both)) < _FEWEST for both in zip(*halves, strict=True)])
             noise = _Jitter.of(found, whole[found.edges.row], rng)
-            change = _calibration_errors(views.K, calibration_error, rng)
+            change = _calibration_errors(views.K, error, rng)
             first, second = pool.map(measure, halves, (whole, whole), (change, -change))
             graphs = _with_measurements(found, *first, noise, 1.0), _with_measurements(found, *second, noise, -1.0)
             a, b = (_off(minimise(Curvature(Posterior(g)), found.poses).poses, found.poses) for g in graphs)
             off.append(0.5 * (a - b))
             calibration.append(change[rows])
-            if progress is not None:
-                progress(k + 1)
+            progress(Progress("noise", k + 1, options.replicates))
     return Halves(np.array(off), np.array(calibration))
 
 
@@ -177,7 +187,7 @@ def _refined(views: Views, pairs: Pairs, loss_px: float) -> Pairs:
     """Pairs adjusted to their matches."""
     poses = []
     for (i, j), pose, match in zip(pairs.views.tolist(), pairs.poses, pairs.matches, strict=True):
-        rays = views.rays(i, match[:, 0]), views.rays(j, match[:, 1])
+        rays = views.match_rays(i, j, match)
         focal = views.focal[i], views.focal[j]
         R, t = refine_pair(pose.rotation, pose.direction, focal, rays, loss_px, _TOLERANCE)
         poses.append(replace(pose, rotation=R, direction=t))
@@ -241,6 +251,15 @@ def mixed(draws: Iterable[tuple[Array, Array]], halves: Halves, poses: Poses, se
     moved = np.sqrt(_PRIOR_WORTH / freedom) * own + np.tensordot(weight, halves.off, axes=1)
     calibration = np.tensordot(weight, halves.calibration, axes=1)
     return [CameraDraw(*_moved(poses, x), change) for x, change in zip(moved, calibration, strict=True)]
+
+
+def camera_covariance(draws: Sequence[CameraDraw], reference: Poses) -> Array:
+    """Covariances (n, 6, 6) of cameras over draws, tangent order (rotation, position); NaN without draws."""
+    if len(draws) < 2:
+        return np.full((len(reference), 6, 6), np.nan)
+    off = np.array([tangent(draw.world_from_node_wxyz, draw.position, reference) for draw in draws])
+    off -= off.mean(axis=0)
+    return np.asarray(np.einsum("dna,dnb->nab", off, off) / (len(draws) - 1))
 
 
 def _moved(poses: Poses, x: Array) -> tuple[Array, Array]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,39 @@ from tempose.io.colmap.model import read_model
 
 FEWEST_MATCHES = 15
 """Pairs with fewer matches are left out."""
+
+
+class GuessedCameras(NamedTuple):
+    """How many of a database's cameras have no focal length from a calibration."""
+
+    n_guessed: int
+    n_cameras: int
+
+
+class FoundFocalLength(NamedTuple):
+    """No calibration was given: the focal length that pairs say, where the search for it began, and whether EXIF said so."""
+
+    found_px: float
+    start_px: float
+    from_exif: bool
+
+
+class UnreadableImage(NamedTuple):
+    """A file that is no image and is left out."""
+
+    name: str
+
+
+class OtherSize(NamedTuple):
+    """An image that is left out because its size is not the usual one; width and height."""
+
+    name: str
+    size: tuple[int, int]
+    usual: tuple[int, int]
+
+
+Remark = GuessedCameras | FoundFocalLength | UnreadableImage | OtherSize
+"""What a user should know of how views were made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +70,8 @@ class Views:
         Rows of the two views (m, 2) of each matched pair, first < second.
     matches
         Per pair, rows of keypoints (k, 2) in the first and the second view.
+    remarks
+        What a user should know of how they were made.
     calibrated
         Whether ``K`` comes from a calibration; else the focal length was found from the pairs, or guessed.
     """
@@ -46,7 +82,7 @@ class Views:
     keypoints: tuple[Array, ...]
     pairs: Index
     matches: tuple[Index, ...]
-    notices: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     calibrated: bool = True
 
     def __len__(self) -> int:
@@ -60,6 +96,23 @@ class Views:
     def rays(self, view: int, keypoints: Index) -> Array:
         """Normalised image coordinates (k, 2) of some keypoints of a view: ``(x/z, y/z)`` in the camera's frame."""
         return normalised(self.K[view], self.keypoints[view][keypoints])
+
+    def match_rays(self, i: int, j: int, match: Index) -> tuple[Array, Array]:
+        """:meth:`rays` of matches (k, 2) in view i and in view j."""
+        return self.rays(i, match[:, 0]), self.rays(j, match[:, 1])
+
+    def some(self, names: Sequence[object]) -> Views:
+        """The views of these names, in their order, without pairs."""
+        rows = [self.names.index(str(name)) for name in names]
+        return replace(
+            self,
+            names=tuple(self.names[k] for k in rows),
+            K=self.K[rows],
+            size=self.size[rows],
+            keypoints=tuple(self.keypoints[k] for k in rows),
+            pairs=np.empty((0, 2), dtype=np.int64),
+            matches=(),
+        )
 
 
 def normalised(K: Array, pixel: Array) -> Array:
@@ -105,7 +158,6 @@ def read_database_views(path: PathLike, photographs: Path | None = None) -> View
             f"no two of its {len(found.names)} images share {FEWEST_MATCHES} matches; have they been matched, and do they "
             "overlap enough?",
         )
-    notice = f"{found.n_guessed} of the database's {found.n_cameras} cameras have no focal length from a calibration, only a guess"
     return Views(
         found.names,
         np.array([c.K for c in found.cameras]),
@@ -113,7 +165,7 @@ def read_database_views(path: PathLike, photographs: Path | None = None) -> View
         keypoints,
         np.array(list(kept), dtype=np.int64),
         tuple(kept.values()),
-        (notice,) if found.n_guessed else (),
+        (GuessedCameras(found.n_guessed, found.n_cameras),) if found.n_guessed else (),
         not found.n_guessed,
     )
 

@@ -20,7 +20,8 @@ from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.sfm.features import build_database
-from tempose.sfm.motion import Motion, estimate_motion, lengths
+from tempose.sfm.lengths import baseline_lengths
+from tempose.sfm.motion import Motion, estimate_motion
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, estimate_pairs
 from tempose.sfm.synchronise import Edges
@@ -107,7 +108,7 @@ def motion(scene: str, scales: str) -> Motion:
 def first_graph(scene: str) -> PoseGraph:
     """Pose graph of the pairs as they come from their matches alone, with estimated lengths of baselines."""
     options = SfmOptions()
-    scale, sigma = lengths(views(scene), first_pairs(scene), options)
+    scale, sigma = baseline_lengths(views(scene), first_pairs(scene), options.scale)
     return Edges.of_largest_part(views(scene).names, first_pairs(scene), scale, sigma, options.sync).graph()
 
 

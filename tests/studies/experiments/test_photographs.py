@@ -85,8 +85,8 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
 
 
 def test_depth_is_along_the_cameras_axis() -> None:
+    from tempose.sfm.bundle import bare_scene
     from tempose.sfm.pairs import guided_pairs
-    from tempose.sfm.pipeline import bare_scene
 
     made = make(1, n_views=4, n_points=60, noise_px=0.05)
     scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
@@ -99,8 +99,8 @@ def test_the_common_objective_counts_pixels_at_the_best_points() -> None:
 
     from helpers.sfm_scene import project
     from tempose.model.poses import Poses
+    from tempose.sfm.bundle import bare_scene
     from tempose.sfm.pairs import guided_pairs
-    from tempose.sfm.pipeline import bare_scene
 
     made = make(3, n_views=3, n_points=40, noise_px=0.1)
     scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)

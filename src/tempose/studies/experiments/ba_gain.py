@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from tempose.model.poses import Poses
 from tempose.optimum.starts import most_certain_tree, tree_poses
-from tempose.sfm.pipeline import bare_scene
+from tempose.sfm.bundle import ALL_VIEWS, Round, adjust_until_stable, bare_scene
 from tempose.sfm.points import Observations, projections, reconstruct
-from tempose.sfm.refine import ALL_VIEWS, Round, settle
 from tempose.sfm.scene import Scene
 from tempose.studies import figures, photographs
 from tempose.studies import real_data as real
@@ -97,7 +96,7 @@ def run(cell: Cell) -> list[Row]:
     ours = photographs.motion(scene, "tracks").synchronised.poses
     tracks = bare_scene(photographs.views(scene), photographs.first_pairs(scene), ours)
     starts = {kind: start(scene, kind).select(ours.ids) for kind in STARTS}
-    rounds = {kind: list(settle(tracks, poses)) for kind, poses in starts.items()}
+    rounds = {kind: list(adjust_until_stable(tracks, poses)) for kind, poses in starts.items()}
     best = max(rounds.values(), key=lambda done: int(done[-1].used.sum()))
     objective = Objective.of(tracks, best[-1].used)
     costs = {kind: [objective(r.adjustment.poses) for r in done] for kind, done in rounds.items()}
@@ -126,7 +125,7 @@ def _spent(done: list[Round], costs: list[float], goal: float) -> Row:
         "iterations_near": None if near is None else int(steps[near]),
         "seconds_near": None if near is None else float(seconds[near]),
         "first_observations": int(done[0].used.sum()), "observations": int(done[-1].used.sum()),
-        "final_cost": costs[-1], "status": "settled" if done[-1].settled else "out of rounds",
+        "final_cost": costs[-1], "status": "settled" if done[-1].stable else "out of rounds",
     }  # fmt: skip
 
 

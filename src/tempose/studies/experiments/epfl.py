@@ -15,9 +15,9 @@ from tempose.io.colmap.model import model_poses
 from tempose.methods import METHODS
 from tempose.model.poses import Poses
 from tempose.paper import TABLE_1
-from tempose.sfm.motion import lengths
+from tempose.sfm.bundle import adjust_in_rounds
+from tempose.sfm.lengths import baseline_lengths
 from tempose.sfm.options import SfmOptions
-from tempose.sfm.refine import refine
 from tempose.sfm.synchronise import Edges
 from tempose.studies import figures, photographs
 from tempose.studies import real_data as real
@@ -48,7 +48,7 @@ def _ours(scene: str, scales: str) -> list[Row]:
     scaled = scales == "tracks"
     motion, views = photographs.motion(scene, scales), photographs.views(scene)
     options = SfmOptions(scales=scales)
-    scale, sigma = lengths(views, motion.first, options, photographs.truth(scene))
+    scale, sigma = baseline_lengths(views, motion.first, options.scale, options.true_poses(photographs.truth(scene)))
     # the paper's σ² is a number without a unit: the median baseline is the unit of length for every method
     unit = float(np.nanmedian(scale))
     graph = Edges.of_largest_part(views.names, motion.first, scale / unit, sigma, options.sync).graph()
@@ -69,7 +69,7 @@ def _ours(scene: str, scales: str) -> list[Row]:
 def _adjusted(scene: str) -> list[Row]:
     """Bundle adjustment from our cameras with estimated scales."""
     ours = photographs.motion(scene, "tracks").synchronised.poses
-    adjusted = refine(photographs.views(scene), ours)[-1]
+    adjusted = adjust_in_rounds(photographs.views(scene), ours)[-1]
     found = photographs.errors(adjusted.poses, scene, scaled=True)
     return [{"method": "sfm + BA", **found, "status": adjusted.status}]
 

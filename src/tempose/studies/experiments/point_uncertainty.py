@@ -11,7 +11,7 @@ from tempose._typing import Array
 from tempose.geometry import quaternion as quat
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import reconstruct_views
-from tempose.sfm.points import GOOD, rms_sigma
+from tempose.sfm.points import rms_sigma
 from tempose.sfm.scene import Scene
 from tempose.sfm.views import Views
 from tempose.studies import figures, photographs
@@ -82,7 +82,7 @@ def run(cell: Cell) -> list[Row]:
     views = dinosaur() if name == "dino" else photographs.views(name)
     scene = reconstruct_views(views, SfmOptions(seed=cell["seed"])).scene
     s = scene.structure
-    good = s.status == GOOD
+    good = s.good
     sigma, pose = s.relative_sigma[good], rms_sigma(s.pose_covariance)[good] / s.diameter
     depth = depths(scene)[good]
     values = {

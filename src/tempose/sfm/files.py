@@ -1,0 +1,145 @@
+"""A reconstruction on disk: ``scene.npz`` with all of it, and what other programs read (CSV, PLY, a COLMAP model)."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose._support.files import write_atomically
+from tempose._support.tables import csv_text
+from tempose._typing import PathLike
+from tempose.errors import ParseError
+from tempose.io.colmap.model import ModelPoints, write_model
+from tempose.io.csvfile import name_text
+from tempose.io.ply import write_ply
+from tempose.model.poses import Poses
+from tempose.sfm import words
+from tempose.sfm.colours import sigma_colours
+from tempose.sfm.points import Observations, PointStatus, Structure, rms_sigma
+from tempose.sfm.scene import Scene, SceneGauge
+
+SCENE = "scene.npz"
+CAMERAS = "cameras.csv"
+_FORMAT = 2
+_GREY = 160
+
+
+def save_scene(path: PathLike, scene: Scene) -> None:
+    """Write everything to one file."""
+    arrays: dict[str, Any] = {}
+    for prefix, part in (("structure", scene.structure), ("observations", scene.observations)):
+        arrays |= {f"{prefix}_{f.name}": getattr(part, f.name) for f in fields(part)}
+    arrays |= {
+        "wxyz": scene.poses.wxyz,
+        "position": scene.poses.position,
+        "intrinsics": scene.intrinsics,
+        "image_size": scene.image_size,
+        "camera_covariance": scene.camera_covariance,
+    }
+    if scene.colour is not None:
+        arrays["colour"] = scene.colour
+    about = {
+        "format": _FORMAT,
+        "names": [str(name) for name in scene.poses.ids],
+        "gauge": asdict(scene.gauge),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, about=np.array(json.dumps(about)), **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def load_scene(path: PathLike) -> Scene:
+    """Read what :func:`save_scene` wrote; a directory stands for the ``scene.npz`` in it."""
+    file = Path(path) / SCENE if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise ParseError(file, None, "there is no reconstruction here; make one with 'tempose sfm IMAGES -o DIR'")
+    try:
+        with np.load(file, allow_pickle=False) as data:
+            about = json.loads(str(data["about"]))
+            if about["format"] != _FORMAT:
+                raise ParseError(file, None, f"format {about['format']} is not {_FORMAT}, which this version reads")
+            return Scene(
+                poses=Poses(tuple(about["names"]), data["wxyz"], data["position"]),
+                intrinsics=data["intrinsics"],
+                image_size=data["image_size"],
+                camera_covariance=data["camera_covariance"],
+                observations=Observations(**_part(data, "observations", Observations)),
+                structure=Structure(**_part(data, "structure", Structure)),
+                colour=data.get("colour"),
+                gauge=SceneGauge(**about["gauge"]),
+            )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise ParseError(file, None, "is cut off or not a reconstruction; run 'tempose sfm' again") from None
+
+
+def _part(data: Any, prefix: str, kind: type) -> dict[str, Any]:
+    """Constructor arguments of one of the parts; single numbers come back as numbers."""
+    values = {f.name: data[f"{prefix}_{f.name}"] for f in fields(kind)}
+    return {name: value.item() if value.ndim == 0 else value for name, value in values.items()}
+
+
+def write_cameras(path: PathLike, scene: Scene) -> None:
+    """A table of the cameras with their error bars, in the gauge of the scene; ``tempose eval`` reads it as poses."""
+    sigma_rot_deg, sigma_pos = scene.camera_sigma
+    deviation = np.sqrt(np.diagonal(scene.camera_covariance, axis1=1, axis2=2))
+    columns = {
+        "id": [name_text(name) for name in scene.poses.ids],
+        **{name: scene.poses.position[:, k] for k, name in enumerate("xyz")},
+        **{f"q{name}": scene.poses.wxyz[:, k] for k, name in enumerate("wxyz")},
+        "sigma_rot_deg": sigma_rot_deg,
+        "sigma_pos": sigma_pos,
+        **{f"sigma_r{name}_deg": np.degrees(deviation[:, k]) for k, name in enumerate("xyz")},
+        **{f"sigma_{name}": deviation[:, 3 + k] for k, name in enumerate("xyz")},
+    }
+    write_atomically(path, csv_text(list(columns), list(columns.values())).encode())
+
+
+def write_clouds(directory: PathLike, scene: Scene) -> None:
+    """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
+
+    Both carry σ, its two shares, views, angle and status of every point as scalar fields; points of a status other
+    than good are in the file and marked.
+    """
+    s = scene.structure
+    placed = np.all(np.isfinite(s.position), axis=1)
+    base = {name: s.position[placed, k] for k, name in enumerate("xyz")}
+    scalars = {
+        "sigma": s.sigma[placed].astype("f4"),
+        "sigma_image": rms_sigma(s.image_covariance)[placed].astype("f4"),
+        "sigma_pose": rms_sigma(s.pose_covariance)[placed].astype("f4"),
+        "views": s.n_views[placed],
+        "angle_deg": s.angle_deg[placed].astype("f4"),
+        "status": s.status[placed].astype("u1"),
+    }
+    comments = (
+        f"unit of length: {scene.unit}; sigma per axis (root mean square of three)",
+        f"gauge: {words.gauge(scene.gauge)}",
+        "status: " + ", ".join(f"{one.value} {one.label}" for one in PointStatus),
+    )
+    photo = np.full((len(placed), 3), _GREY, np.uint8) if scene.colour is None else scene.colour
+    for name, colour in (("points.ply", photo[placed]), ("points_sigma.ply", sigma_colours(s)[placed])):
+        channels = {channel: colour[:, k] for k, channel in enumerate(("red", "green", "blue"))}
+        write_ply(Path(directory) / name, {**base, **channels, **scalars}, comments)
+
+
+def write_colmap(directory: PathLike, scene: Scene) -> None:
+    """A COLMAP text model of the good points; the number of a point is its row + 1."""
+    o, s = scene.observations, scene.structure
+    good = np.flatnonzero(s.good)
+    kept = s.used & s.good[o.point_of]
+    points = ModelPoints(
+        good + 1,
+        s.position[good],
+        s.rms_px[good] * np.sqrt(2.0),
+        None if scene.colour is None else scene.colour[good],
+        o.camera_of[kept],
+        np.searchsorted(good, o.point_of[kept]),
+        o.pixel[kept],
+    )
+    write_model(directory, scene.poses, scene.intrinsics, scene.image_size, points)

@@ -1,0 +1,108 @@
+"""Every sentence of a reconstruction: what was left out and why, and what an error bar means. Nothing reads them back."""
+
+from __future__ import annotations
+
+import math
+
+from tempose.sfm.pairs import Pairs
+from tempose.sfm.scene import SceneGauge
+from tempose.sfm.synchronise import Distrusted, Synchronised
+from tempose.sfm.two_views import PairCause, Refusal
+from tempose.sfm.views import FoundFocalLength, GuessedCameras, OtherSize, Remark, UnreadableImage, Views
+
+LEFT_OUT = "what all image points have in common besides the error of the calibration, such as a rolling shutter"
+"""What no error bar of a scene contains."""
+_NAMED = 5  # of the views that are left out; the rest are counted
+
+
+def refusal(why: Refusal) -> str:
+    """Why a pair is not used."""
+    match why.cause:
+        case PairCause.NO_POSE:
+            return f"no relative pose explains its {why.n_matches} matches"
+        case PairCause.TOO_FEW:
+            return f"{why.n_agree} of its {why.n_matches} matches agree on a relative pose, {why.n_needed} are needed"
+        case PairCause.NO_BASELINE:
+            return "the camera turned without moving: the matches show no baseline"
+        case PairCause.ONE_PLANE:
+            return "its matches lie in one plane, which two relative poses explain equally well"
+        case PairCause.ONE_PLACE:
+            return "its cameras stand at one place"
+
+
+def no_usable_pair(views: Views, pairs: Pairs) -> str:
+    """That every matched pair was refused, with the first as an example."""
+    one = pairs.refused[0]
+    names = f"{views.names[one.first]} and {views.names[one.second]}"
+    return f"none of the {len(views.pairs)} matched pairs has a usable relative pose; for instance {names}: {refusal(one.why)}"
+
+
+def distrust(one: Distrusted) -> str:
+    """Why a pair with a relative pose is left out of the graph."""
+    turned = f"its rotation is off by {one.rotation_deg:.2g}°"
+    moved = "" if math.isnan(one.direction_deg) else f", its direction by {one.direction_deg:.2g}°"
+    return f"contradicts the other pairs: {turned}{moved} ({one.sigmas:.2g} of its standard deviations)"
+
+
+def remark(one: Remark) -> str:
+    """What a user should know of how the views were made."""
+    match one:
+        case GuessedCameras():
+            return (
+                f"{one.n_guessed} of the database's {one.n_cameras} cameras have no focal length from a calibration, "
+                "only a guess"
+            )
+        case FoundFocalLength():
+            before = f"{'EXIF says' if one.from_exif else 'the first guess was'} {one.start_px:.0f}"
+            return (
+                f"no calibration is given: a focal length of {one.found_px:.0f} px is found from the pairs ({before}), the "
+                "principal point is taken to be the middle and the lens free of distortion; error bars take that as known "
+                "to 0.5%, unless --calibration-error says otherwise; with --intrinsics the result is better"
+            )
+        case UnreadableImage():
+            return f"{one.name} cannot be read as an image and is left out"
+        case OtherSize():
+            (width, height), (usual_width, usual_height) = one.size, one.usual
+            return (
+                f"{one.name} is left out: it has {width}×{height} pixels where most have {usual_width}×{usual_height}, and "
+                "all must be of one camera (a COLMAP database can have several)"
+            )
+
+
+def notices(views: Views, first: Pairs, pairs: Pairs, found: Synchronised) -> tuple[str, ...]:
+    """One line each: what was assumed, what was left out and why.
+
+    Of the pairs that were refused from their matches alone, ``first``, those are named whose matches do agree.
+    """
+    out = [remark(one) for one in views.remarks]
+    out += [
+        f"pair {views.names[one.first]}, {views.names[one.second]}: {refusal(one.why)}"
+        for one in first.refused
+        if one.why.cause.is_degenerate
+    ]
+    lost = [name for name in views.names if name not in found.poses.index]
+    if lost:
+        listed = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+        out.append(
+            f"{len(lost)} of {len(views)} views do not hang together with the rest and are left out: {listed}; "
+            "photographs between them and the others would join them"
+        )
+    wrong = len(found.edges.row) - len(found.keep)
+    if wrong:
+        out.append(f"{wrong} of {len(pairs)} pairs contradict the others and are left out")
+    return tuple(out)
+
+
+def gauge(fixed: SceneGauge) -> str:
+    """Relative to what every σ is, what is assumed of the calibration, and what fixes the scale."""
+    if fixed.calibration_error is None:
+        return f"no error bars; {scale(fixed)}"
+    known = f"calibration known to {100.0 * fixed.calibration_error:g}%"
+    if fixed.calibration_error == 0.0:
+        known = "calibration taken as perfect"
+    return f"each draw aligned with the estimate by rotation, scale and translation of all cameras; {known}; {scale(fixed)}"
+
+
+def scale(fixed: SceneGauge) -> str:
+    """What fixes the scale."""
+    return "metric" if fixed.metric else "the median baseline is 1"
