@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tempose.options import SolveOptions
+from tempose.sampling import Geodesic
 from tempose.studies.calibration import Setting, calibrate
 
 SETTING = Setting("control", 6, 0.5, 3.0, 0.05)
-_PAPER = {"step": 0.001, "friction": 1000.0, "coordinates": "paper", "mass": "identity", "thin": 100}
+_PRINTED = Geodesic(scheme="boa", scheme_noise="paper")
+_PAPER = replace(_PRINTED, step=0.001, friction=1000.0, coordinates="paper", mass="identity", thin=100)
 SAMPLERS = {
     "auto": {},
     "geodesic-mh": {"sampler": "geodesic-mh"},
     "baoab": {"sampler": "geodesic"},
-    "boa as printed": {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper", "beta": 1000.0, **_PAPER},
-    "boa as printed, automatic step": {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper"},
+    "boa as printed": {"sampler": _PAPER, "beta": 1000.0},
+    "boa as printed, automatic step": {"sampler": _PRINTED},
     "auto at beta = 1.3": {"beta": 1.3},
 }
 

@@ -31,7 +31,7 @@ def normalised(solution: tempose.Solution, truth: tempose.Poses, pairs: np.ndarr
     wxyz, position = truth.wxyz, truth.position
     for a, b in pairs.tolist():
         ids = solution.graph.node_ids
-        found = solution.relative_covariance(ids[a], ids[b])
+        found = solution.relative(ids[a], ids[b])
         true = se3.compose(se3.inverse((wxyz[a], position[a])), (wxyz[b], position[b]))
         turn = quat.log(quat.multiply(true[0], quat.conjugate(found.mean[0])))
         error = np.concatenate([turn, true[1] - found.mean[1]])

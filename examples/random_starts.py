@@ -45,7 +45,6 @@ from tempose.optimum.proof import certify
 from tempose.optimum.starts import random_poses
 from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate
-from tempose.solver import paper_step
 
 Array = NDArray[np.float64]
 
@@ -97,7 +96,7 @@ def configuration(kind: str, made: Simulated, start: Poses) -> tuple[Posterior, 
     curvature = Curvature(posterior)
     tuning = tune(curvature, start, identity_mass=kind == "paper")
     if kind == "paper":
-        step, friction = paper_step(tuning.fastest, 1000.0), 1000.0
+        step, friction = paper.longest_step(tuning.fastest, 1000.0), 1000.0
     else:
         step = 0.7 * tuning.step
         friction = 0.05 / step

@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.progress import track
 
 from tempose._support import streams
-from tempose.dynamics.chain import COORDINATES, Dynamics, GeodesicChain
+from tempose.dynamics.chain import Dynamics, GeodesicChain
+from tempose.dynamics.options import COORDINATES
 from tempose.dynamics.schemes import Scheme
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature

@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # for type checkers and editors; tests/test_api.py checks tha
     from tempose.model.posterior import Posterior as Posterior
     from tempose.model.posterior import Priors as Priors
     from tempose.options import SolveOptions as SolveOptions
-    from tempose.options import preset as preset
     from tempose.report.solution_page import plot as plot
     from tempose.report.solution_page import write_report as write_report
     from tempose.sampling.draws import Draws as Draws
@@ -61,7 +60,6 @@ _WHERE = {
     # solving and asking
     "solve": "solver",
     "SolveOptions": "options",
-    "preset": "options",
     "Solution": "solution",
     "Draws": "sampling.draws",
     "align": "geometry.alignment",
@@ -79,9 +77,13 @@ NAMESPACES = {
     "model": "the graph, the gauge, the Bingham distribution, the posterior",
     "io": "files of graphs and poses",
     "simulation": "graphs with known truth",
+    "optimum": "the optimisers, as objects with their options",
     "outliers": "wrong edges",
+    "sampling": "the samplers, as objects with their options",
     "dynamics": "the splitting schemes of TG-MCMC",
     "analysis": "what draws and optima say",
+    "describe": "results in words",
+    "paper": "all that is only the paper's: its numbers and its preset",
     "methods": "the methods the paper compares with",
     "sfm": "photographs to points with error bars",
     "studies": "calibration and experiments",

@@ -1,10 +1,37 @@
-"""The paper's own numbers, each with its place in the text.
+"""All that is only the paper's: its numbers, each with its place in the text, and the preset that solves as it did.
 
 Birdal, Şimşekli, Eken & Ilic, *Bayesian Pose Graph Optimization via Bingham Distributions and Tempered Geodesic MCMC*,
 NeurIPS 2018.
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tempose.model.graph import PoseGraph
+from tempose.optimum.options import TgMcmc
+from tempose.options import SolveOptions
+from tempose.sampling.options import Geodesic
+
+__all__ = [
+    "BETA",
+    "DRAWS",
+    "FRICTION",
+    "LAMBDA",
+    "NODES",
+    "SIGMA2",
+    "SIZES",
+    "STEP",
+    "STEPS",
+    "TABLE_1",
+    "longest_step",
+    "preset",
+    "with_paper_noise",
+]
 
 # ---------------------------------------------------------------------- appendix, "Hyper-parameter Selection"
 
@@ -51,3 +78,44 @@ TABLE_1: dict[str, dict[str, tuple[float, float]]] = {
 
 SIZES = {"Madrid": (394, 23784), "South Building": (128, 4096)}
 """Nodes and edges of its graphs; the edges of South Building are not given: half of all pairs."""
+
+# ---------------------------------------------------------------------- solving as the paper did
+
+
+def preset(**changes: Any) -> SolveOptions:
+    """The paper's scheme as printed: BOA, its friction and noise, its λ and σ² in place of the graph's own, β = 1000.
+
+    ``changes`` are options of :class:`~tempose.options.SolveOptions`.
+    """
+    printed = SolveOptions(
+        noise="paper",
+        start="random",
+        optimiser=TgMcmc(
+            scheme="boa", scheme_noise="paper", friction=FRICTION, step_range=STEP, coordinates="paper", mass="identity",
+            steps=STEPS,
+        ),
+        beta=BETA,
+        draws=DRAWS,
+        chains=1,
+        sampler=Geodesic(
+            scheme="boa", scheme_noise="paper", friction=FRICTION, step_range=STEP, coordinates="paper", mass="identity",
+            thin=10, warmup=100, spread=False,
+        ),
+    )  # fmt: skip
+    return printed.changed(**changes)
+
+
+def with_paper_noise(graph: PoseGraph) -> tuple[PoseGraph, str]:
+    """The graph with one λ and one σ² of the paper's ranges for every edge, and a line that says so."""
+    lam, sigma2 = np.median(np.clip(graph.mean_concentration, *LAMBDA)), math.sqrt(math.prod(SIGMA2))
+    said = f"noise paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
+    return replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2)), said
+
+
+def longest_step(fastest: float, friction: float, within: tuple[float, float] = STEP) -> float:
+    """The longest stable step of BOA within a range: ``h²ω² < 2(1 + e^(−ch))``, with half to spare."""
+    low, high = within
+    for step in np.geomspace(high, low, 50):
+        if (step * fastest) ** 2 < 1.0 + math.exp(-friction * step):
+            return float(step)
+    return low

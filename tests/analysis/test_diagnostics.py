@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tempose
+from tempose import describe
 from tempose.analysis import diagnostics as diag
 from tempose.analysis.summary import summarise
 from tempose.errors import ArgumentError
@@ -170,8 +171,8 @@ def test_independent_draws_are_good(small: tuple[PoseGraph, Poses]) -> None:
     x = coordinates(rng, 0.0, 4, 400)
     draws = made_draws(graph, truth, x, rng)
     result = diag.diagnose(draws, truth, Gauge(graph))
-    assert result.level == "good" and not result.advice
-    assert result.verdict.startswith("good: R-hat ≤ 1.00")
+    assert result.level == "good" and not describe.advice(result)
+    assert describe.verdict(result).startswith("good: R-hat ≤ 1.00")
     # frames, signs and the held node make no difference: the numbers are those of the series that were put in
     np.testing.assert_allclose(result.ess_bulk[1:], diag.ess_bulk(x[1:]), rtol=1e-6)
     np.testing.assert_allclose(result.ess_tail[1:], diag.ess_tail(x[1:]), rtol=1e-6)
@@ -180,7 +181,9 @@ def test_independent_draws_are_good(small: tuple[PoseGraph, Poses]) -> None:
     np.testing.assert_allclose(result.mcse_sd[1:], diag.mcse_sd(x[1:]), rtol=1e-6)
     assert np.all(np.isnan(result.ess_bulk[0])) and np.isnan(result.node_ess[0]) and result.stuck == 0
     assert result.worst_ess_bulk.value == min(np.nanmin(result.ess_bulk), result.energy_ess_bulk)
-    assert result.facts()["level"] == "good" and diag.diagnostics_lines(result) == [result.verdict]
+    assert result.facts()["level"] == "good" and [describe.verdict(result), *describe.advice(result)] == [
+        describe.verdict(result)
+    ]
 
 
 def test_blocks_do_not_change_anything(small: tuple[PoseGraph, Poses], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,17 +223,17 @@ def test_disagreeing_and_sticky_chains_are_called_bad(
     x = coordinates(rng, 0.0, 4, 150)
     x[4, 1, 2] += 0.2  # one coordinate of one chain
     shifted = diag.diagnose(made_draws(graph, truth, x, rng), truth, Gauge(graph))
-    assert shifted.level == "bad" and "chains disagree" in shifted.verdict
+    assert shifted.level == "bad" and "chains disagree" in describe.verdict(shifted)
     assert (shifted.worst_rhat.node, shifted.worst_rhat.coordinate) == (graph.node_ids[4], "ry")
-    assert any("have not met" in line for line in shifted.advice)
+    assert any("have not met" in line for line in describe.advice(shifted))
 
     sticky = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.97, 4, 150), rng), truth, Gauge(graph))
-    assert sticky.level == "bad" and any("--thin" in line for line in sticky.advice)
+    assert sticky.level == "bad" and any("--thin" in line for line in describe.advice(sticky))
 
     made = made_draws(graph, truth, coordinates(rng, 0.0, 4, 60), rng)
     few = diag.diagnose(made, truth, Gauge(graph))
-    assert few.level == "usable" and any("take more draws" in line for line in few.advice)
-    assert f"every σ is known to ±{100 * few.worst_sigma_error.value:.2g}% or better, but " in few.verdict
+    assert few.level == "usable" and any("take more draws" in line for line in describe.advice(few))
+    assert f"every σ is known to ±{100 * few.worst_sigma_error.value:.2g}% or better, but " in describe.verdict(few)
     monkeypatch.setattr(diag, "SIGMA_USABLE", 0.001)
     assert diag.diagnose(made, truth, Gauge(graph)).level == "not good"
 
@@ -241,18 +244,18 @@ def test_stuck_coordinates_are_not_mistaken_for_held_ones(small: tuple[PoseGraph
     x = coordinates(rng, 0.0, 4, 150)
     x[3] = 0.0
     result = diag.diagnose(made_draws(graph, truth, x, rng, move=False), truth, Gauge(graph))
-    assert result.level == "bad" and result.stuck == 6 and "6 coordinate(s) never moved" in result.verdict
+    assert result.level == "bad" and result.stuck == 6 and "6 coordinate(s) never moved" in describe.verdict(result)
 
 
 def test_one_chain_few_draws_and_uneven_chains(small: tuple[PoseGraph, Poses]) -> None:
     graph, truth = small
     rng = np.random.default_rng(12)
     one = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.0, 1, 1000), rng), truth, Gauge(graph))
-    assert one.level == "not good" and "one chain" in one.verdict and np.isfinite(one.worst_rhat.value)
+    assert one.level == "not good" and "one chain" in describe.verdict(one) and np.isfinite(one.worst_rhat.value)
     for length in (0, 1, 3):
         draws = made_draws(graph, truth, coordinates(rng, 0.0, 2, length), rng)
         few = diag.diagnose(draws, truth, Gauge(graph))
-        assert few.level == "cannot tell" and few.verdict.startswith("cannot tell") and few.advice
+        assert few.level == "cannot tell" and describe.verdict(few).startswith("cannot tell") and describe.advice(few)
         assert few.facts()["worst_rhat"]["value"] is None
     nothing = diag.diagnose(Draws(graph.node_ids, 1.0, (), ()), truth, Gauge(graph))
     assert nothing.level == "cannot tell"
@@ -261,7 +264,7 @@ def test_one_chain_few_draws_and_uneven_chains(small: tuple[PoseGraph, Poses]) -
     cut = tuple(a[:k] for a, k in zip(full.arrays, (100, 80, 5), strict=True))
     energies = tuple(e[:k] for e, k in zip(full.energies, (100, 80, 5), strict=True))
     uneven = diag.diagnose(replace(full, arrays=cut, energies=energies), truth, Gauge(graph))
-    assert (uneven.n_chains, uneven.draws_per_chain) == (2, 80) and "left out" in uneven.verdict
+    assert (uneven.n_chains, uneven.draws_per_chain) == (2, 80) and "left out" in describe.verdict(uneven)
 
 
 def test_diverged_draws_are_bad(small: tuple[PoseGraph, Poses]) -> None:
@@ -270,7 +273,11 @@ def test_diverged_draws_are_bad(small: tuple[PoseGraph, Poses]) -> None:
     draws = made_draws(graph, truth, coordinates(rng, 0.0, 2, 20), rng)
     draws.energies[1][7] = np.nan
     result = diag.diagnose(draws, truth, Gauge(graph))
-    assert result.level == "bad" and "1 draw(s) are not finite" in result.verdict and "--step" in result.advice[0]
+    assert (
+        result.level == "bad"
+        and "1 draw(s) are not finite" in describe.verdict(result)
+        and "--step" in describe.advice(result)[0]
+    )
 
 
 def test_everything_held() -> None:
@@ -299,8 +306,8 @@ def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     solution = tempose.solve(made.graph, draws=80, chains=2, thin=20, certify=False)
     found = solution.diagnostics
     assert found is not None and found.level in ("not good", "bad")
-    assert f"the draws are {found.verdict}" in solution.summary().splitlines()
-    assert solution.edge_checks.sentence() in solution.summary()
+    assert f"the draws are {describe.verdict(found)}" in solution.summary().splitlines()
+    assert describe.edge_checks(solution.edge_checks) in solution.summary()
     home = solution.save(tmp_path)
     facts = json.loads((home / "result.json").read_text())
     assert facts["diagnostics"] == json.loads(json.dumps(found.facts()))
@@ -320,5 +327,5 @@ def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     assert tiles["edges that contradict the rest"].value == "none"
     assert [h.label for h in data.histograms][1:] == ["Effective draws"]
     again = tempose.Solution.load(home)
-    assert again.diagnostics is not None and again.diagnostics.verdict == found.verdict
+    assert again.diagnostics is not None and describe.verdict(again.diagnostics) == describe.verdict(found)
     assert tempose.solve(made.graph, draws=0, certify=False).diagnostics is None

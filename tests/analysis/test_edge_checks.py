@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tempose import describe
 from tempose.analysis.edge_checks import EdgeChecks, check_edges, leave_one_out, predict_relative
 from tempose.analysis.summary import relative_summary
 from tempose.errors import ArgumentError, DrawsError, GraphError
@@ -158,7 +159,9 @@ def test_p_values_are_uniform_when_the_model_is_right(kind: str) -> None:
 def test_wrongly_declared_noise_is_seen() -> None:
     made = simulate(40, completeness=0.3, sigma_rot_deg=5.0, seed=6)
     right = checked(made.graph, made.truth)[0]
-    assert not len(right.suspects) and right.corrected_p > 0.01 and "no edge is surprising" in right.sentence()
+    assert (
+        not len(right.suspects) and right.corrected_p > 0.01 and "no edge is surprising" in describe.edge_checks(right)
+    )
     tight = replace(
         made.graph,
         concentration=9.0 * made.graph.concentration,
@@ -187,7 +190,7 @@ def test_a_gross_outlier_is_the_most_surprising(rotation: bool) -> None:
         assert part[k] < 1e-6
         assert leave_one_out(posterior, estimate, k)[2] < 1e-6
         i, j = checks.edges[k]
-        assert f"most of all {i} → {j}" in checks.sentence()
+        assert f"most of all {i} → {j}" in describe.edge_checks(checks)
         assert checks.facts()["most_surprising"][0]["i"] == i
 
 
@@ -208,7 +211,7 @@ def test_the_check_equals_a_refit_without_the_edge() -> None:
 def test_nothing_checks_a_tree_or_a_bridge() -> None:
     made = simulate(10, completeness=0.01, seed=9)
     tree, posterior, estimate = checked(made.graph, made.truth)
-    assert tree.n_checked == 0 and np.all(np.isnan(tree.p_value)) and "no loops" in tree.sentence()
+    assert tree.n_checked == 0 and np.all(np.isnan(tree.p_value)) and "no loops" in describe.edge_checks(tree)
     assert np.all(tree.redundancy < 1e-6) and np.isnan(tree.corrected_p) and tree.facts()["corrected_p"] is None
     assert leave_one_out(posterior, estimate, 0)[1] == 0
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose import describe
 from tempose.analysis import modes
 from tempose.analysis.diagnostics import mcse_mean
 from tempose.analysis.modes import Minima, Modes, find_modes, gaussian_odds, search
@@ -157,8 +158,8 @@ def test_plain_chains_stay_and_say_so(loop: Two, tmp_path: Path) -> None:
     together = replace(both[0], arrays=both[0].arrays + both[1].arrays, energies=both[0].energies + both[1].energies)
     modes = loop.modes(together)
     assert (len(modes), modes.crossings, modes.weighed) == (2, 0, False)
-    assert "no chain went from one to another" in modes.sentence()
-    assert "--sampler tempering" in modes.advice[0]
+    assert "no chain went from one to another" in describe.modes(modes)
+    assert "--sampler tempering" in describe.modes_advice(modes)[0]
     assert math.isnan(modes[0].error)
 
 
@@ -402,7 +403,7 @@ def test_no_average_across_modes(solved: tuple[tempose.Solution, Path]) -> None:
     np.testing.assert_allclose(other.sigma_rot_deg[1:], solution.nodes.sigma_rot_deg[1:], rtol=0.25)  # nearly symmetric
     mixed = summarise(solution.draws, solution.estimate, solution.gauge)
     assert np.max(mixed.sigma_rot_deg[1:] / solution.nodes.sigma_rot_deg[1:]) > 2.0
-    pair = solution.relative_covariance(0, 3)
+    pair = solution.relative(0, 3)
     assert pair.sigma_rot_deg < 0.6 * relative_summary(solution.draws, solution.estimate, 0, 3).sigma_rot_deg
     assert pair.n_draws == solution.modes[solution.modes.home].n_draws
 
@@ -436,14 +437,14 @@ def test_a_saddle_is_left(tmp_path: Path) -> None:
     assert ridge.laplace is None
     solution = tempose.solve(graph, draws=0, certify=False, starts=12)
     assert solution.laplace is not None
-    assert solution.objective < ridge.objective
+    assert solution.potential < ridge.potential
     assert any("50.0% / 50.0%" in notice for notice in solution.notices)
 
 
 def test_the_deepest_of_several_starts_becomes_the_estimate(loop: Two) -> None:
     graph = replace(loop.posterior.graph, initial=loop.long)
     stuck = tempose.solve(graph, start="given", draws=0, certify=False)
-    assert stuck.objective == pytest.approx(loop.posterior.potential(loop.long), rel=1e-9)
+    assert stuck.potential == pytest.approx(loop.posterior.potential(loop.long), rel=1e-9)
     solution = tempose.solve(graph, start="given", draws=0, certify=False, starts=12)
-    assert solution.objective == pytest.approx(loop.posterior.potential(loop.short), rel=1e-9)
+    assert solution.potential == pytest.approx(loop.posterior.potential(loop.short), rel=1e-9)
     assert minimise(loop.curvature, solution.estimate).status == "converged"

@@ -16,7 +16,7 @@ import pytest
 from tempose.cli import main
 
 RESULT_KEYS = {
-    "status", "objective", "mean_potential", "n_nodes", "n_edges", "n_components", "graph_consistency", "beta", "draws",
+    "status", "potential", "mean_potential", "n_nodes", "n_edges", "n_components", "graph_consistency", "beta", "draws",
     "seed", "version", "seconds", "uncertainty", "origin", "options", "notices",
 }  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_solve_writes_everything(graph: Path, solved: Path) -> None:
     assert facts["status"] == "solved"
     assert (facts["n_nodes"], facts["draws"], facts["beta"], facts["seed"]) == (20, 40, 1.0, 0)
     # U at the estimate is below U at the truth, and the mean over the draws lies (6n − 6)/2 above it
-    assert facts["mean_potential"] - facts["objective"] == pytest.approx(57.0, rel=0.15)
+    assert facts["mean_potential"] - facts["potential"] == pytest.approx(57.0, rel=0.15)
     assert facts["origin"]["precision"] == "isotropic"
     assert facts["origin"]["rotation_information"] == "rotation-vector"
     with open(solved / "poses.csv") as handle:

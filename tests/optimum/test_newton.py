@@ -177,7 +177,7 @@ def test_low_noise_coverage_of_the_gaussian_regions() -> None:
         made = simulate(10, seed=seed, sigma_rot_deg=0.5, sigma_trans=0.02)
         solution = tempose.solve(made.graph, draws=0)
         for a, b in ((0, 5), (3, 9)):
-            summary = solution.relative_covariance(a, b)
+            summary = solution.relative(a, b)
             w, p = made.truth.wxyz, made.truth.position
             truth = se3.compose(se3.inverse((w[a], p[a])), (w[b], p[b]))
             x = np.concatenate(
@@ -209,7 +209,7 @@ def test_graphs_that_break_others(edges: list[tuple[int, int]], weight: float) -
     )
     solution = tempose.solve(graph, draws=0)
     assert solution.status == "solved"
-    assert np.isfinite(solution.objective)
+    assert np.isfinite(solution.potential)
     assert solution.nodes is not None
     if len(graph.bridges) == m:
-        assert solution.objective == pytest.approx(0.0, abs=1e-20 * scale.max() + 1e-25)
+        assert solution.potential == pytest.approx(0.0, abs=1e-20 * scale.max() + 1e-25)

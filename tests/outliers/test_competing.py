@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose import describe
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
@@ -67,9 +68,9 @@ def test_edges_that_agree_are_found_with_the_part_they_move(made: Simulated, tra
     assert np.degrees(after.angle[wrong]).max() < 6.0
     if translations:
         assert np.linalg.norm(after.translation[wrong], axis=1).max() < 0.3
-    assert f"{len(one.edges)} distrusted edges agree with each other" in one.sentence()
-    assert f"{len(one.nodes)} nodes" in one.sentence()
-    assert f"{one.against} accepted edges speak against that" in one.sentence()
+    assert f"{len(one.edges)} distrusted edges agree with each other" in describe.alternative(one)
+    assert f"{len(one.nodes)} nodes" in describe.alternative(one)
+    assert f"{one.against} accepted edges speak against that" in describe.alternative(one)
 
 
 def test_a_motion_within_the_noise_is_no_alternative(made: Simulated) -> None:

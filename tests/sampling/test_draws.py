@@ -123,7 +123,7 @@ def test_summaries_against_the_gaussian_approximation() -> None:
         # correlated draws: a generous six standard errors of a correlation from a thousand independent ones
         assert np.max(error[free] / scale[free]) < 6.0 / np.sqrt(1000.0)
         assert np.max(np.abs(solution.nodes.covariance[~free]), initial=0.0) < 1e-18
-        relative = solution.relative_covariance(3, 8)
+        relative = solution.relative(3, 8)
         expected = solution.laplace.relative(3, 8)[1]
         d = np.sqrt(np.diag(expected))
         assert np.max(np.abs(relative.covariance - expected) / np.outer(d, d)) < 6.0 / np.sqrt(1000.0)
@@ -162,7 +162,7 @@ def test_saved_solutions_reload(tmp_path: Path) -> None:
     solution.save(tmp_path / "out")
     again = tempose.Solution.load(tmp_path / "out")
     np.testing.assert_array_equal(again.estimate.wxyz, solution.estimate.wxyz)
-    assert again.objective == solution.objective
+    assert again.potential == solution.potential
     assert again.options == solution.options
     assert again.draws is not None and solution.draws is not None
     np.testing.assert_array_equal(again.draws.arrays[0], solution.draws.arrays[0])

@@ -13,6 +13,7 @@ import pytest
 import tempose
 from helpers.graphs import random_graph
 from helpers.sampling import Case, eight_nodes, mean_and_error, optimum, with_parts
+from tempose import paper
 from tempose._support import streams
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
@@ -22,12 +23,12 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.options import preset
 from tempose.sampling.adjusted import AdjustedChain, AdjustedSampler, after_friction
 from tempose.sampling.choice import choose
 from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.geodesic import MetropolisChain, MetropolisSampler
+from tempose.sampling.options import Geodesic, sampler_named
 from tempose.simulation import measure
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
@@ -406,14 +407,14 @@ def test_the_choice_is_recorded_and_printed(eight: Case, tmp_path: Path) -> None
 
 
 def test_options_of_the_geodesic_sampler_choose_it(eight: Case) -> None:
-    solution = tempose.solve(eight.posterior.graph, draws=4, scheme="aboba")
+    solution = tempose.solve(eight.posterior.graph, draws=4, sampler=Geodesic(scheme="aboba"))
     assert solution.facts()["sampler"]["name"] == "geodesic"
-    assert "scheme" in solution.facts()["sampler"]["reason"]
-    with pytest.raises(OptionError, match="scheme: for the sampler geodesic only"):
-        tempose.SolveOptions(sampler="collapsed", scheme="boa")
+    assert solution.facts()["sampler"]["settings"]["scheme"] == "aboba"
+    with pytest.raises(OptionError, match="scheme: not an option of the sampler collapsed"):
+        sampler_named("collapsed", scheme="boa")
     with pytest.raises(OptionError, match="unknown sampler"):
         tempose.SolveOptions(sampler="nuts")
-    assert preset("paper").sampler == "geodesic"
+    assert paper.preset().sampler.name == "geodesic"
 
 
 def test_streams_of_draws_are_apart() -> None:
@@ -434,5 +435,5 @@ def test_a_chain_from_the_bottom_of_a_wide_posterior_gets_going() -> None:
     solution = tempose.solve(graph, draws=8, chains=2, sampler="geodesic-mh", certify=False)
     assert solution.draws is not None
     assert solution.draws.acceptance > 0.4
-    excess = solution.draws.mean_potential - solution.objective
+    excess = solution.draws.mean_potential - solution.potential
     assert 0.7 * (6 * 400 - 6) / 2 < excess < 1.3 * (6 * 400 - 6) / 2

@@ -10,7 +10,9 @@ rotation there, and what the gauge holds is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -191,6 +193,32 @@ def _error_of_root_mean(square: Array) -> Array:
 # ---------------------------------------------------------------------- the result
 
 
+class Level(StrEnum):
+    """What draws are worth."""
+
+    GOOD = "good"
+    USABLE = "usable"
+    NOT_GOOD = "not good"
+    BAD = "bad"
+    CANNOT_TELL = "cannot tell"
+
+
+class Trouble(StrEnum):
+    """What can be wrong with draws."""
+
+    TOO_FEW = "too few draws"
+    NOT_FINITE = "draws that are not finite"
+    NOTHING_MOVES = "nothing moves"
+    STUCK = "coordinates that never moved"
+    CHAINS_DISAGREE = "chains disagree"
+    RHAT = "R-hat"
+    BULK_ESS = "bulk ESS"
+    TAIL_ESS = "tail ESS"
+    CREEPS = "U creeps"
+    ONE_CHAIN = "one chain"
+    LEFT_OUT = "chains left out"
+
+
 @dataclass(frozen=True)
 class Worst:
     """The worst value of a diagnostic and where it is: a node and a coordinate, or ``U``."""
@@ -214,11 +242,11 @@ class Diagnostics:
     Attributes
     ----------
     level
-        ``good``, ``usable``, ``not good``, ``bad``, or ``cannot tell``.
-    verdict
-        The same in one sentence with the numbers behind it.
-    advice
-        What to do about it, one line each; empty if all is well.
+        What they are worth in a word; :func:`tempose.describe.verdict` has the sentence.
+    troubles
+        What is wrong with them, each with how bad it is.
+    chains_made, not_finite
+        Chains there are, those too short to be judged included; draws that are not finite.
     n_chains, draws_per_chain
         What was judged: chains of equal length.
     rhat, ess_bulk, ess_tail
@@ -237,9 +265,10 @@ class Diagnostics:
         Number of coordinates that should move and never did.
     """
 
-    level: str
-    verdict: str
-    advice: tuple[str, ...]
+    level: Level
+    troubles: tuple[tuple[Trouble, Level], ...]
+    chains_made: int
+    not_finite: int
     ids: tuple[NodeId, ...]
     n_chains: int
     draws_per_chain: int
@@ -274,6 +303,12 @@ class Diagnostics:
         return _worst(self.ids, self.ess_tail, self.energy_ess_tail)
 
     @property
+    def least_ess(self) -> float:
+        """The smaller of the two; NaN if nothing moves."""
+        bulk, tail = self.worst_ess_bulk.value, self.worst_ess_tail.value
+        return bulk if not tail < bulk else tail
+
+    @property
     def node_ess(self) -> Array:
         """Least ESS, bulk or tail, of each node (n,); NaN for a held node."""
         both = np.concatenate([self.ess_bulk, self.ess_tail], axis=1)
@@ -290,8 +325,7 @@ class Diagnostics:
         facts: dict[str, Any] = plain(
             {
                 "level": self.level,
-                "verdict": self.verdict,
-                "advice": list(self.advice),
+                "troubles": [trouble for trouble, _ in self.troubles],
                 "chains": self.n_chains,
                 "draws_per_chain": self.draws_per_chain,
                 "worst_rhat": asdict(self.worst_rhat),
@@ -306,11 +340,6 @@ class Diagnostics:
             }
         )
         return facts
-
-
-def diagnostics_lines(diagnostics: Diagnostics) -> list[str]:
-    """Verdict and advice, one line each, for the terminal and the report."""
-    return [diagnostics.verdict, *diagnostics.advice]
 
 
 def _worst(
@@ -341,15 +370,12 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
     length = min((lengths[k] for k in chains), default=0)
     n = len(reference)
     if length < FEWEST_DRAWS:
-        words = f"cannot tell: {length} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed"
-        return _unmeasured(
-            draws, len(chains), length, "cannot tell", words, f"draw more (--draws {int(ESS_GOOD)} or more)"
-        )
+        return _unmeasured(draws, len(chains), length, Level.CANNOT_TELL, Trouble.TOO_FEW)
     arrays = [draws.arrays[k][-length:] for k in chains]
     energy = np.stack([np.asarray(draws.energies[k][-length:]) for k in chains])
     if not np.all(np.isfinite(energy)):
-        words = f"bad: {int(np.sum(~np.isfinite(energy)))} draw(s) are not finite, the sampler diverged"
-        return _unmeasured(draws, len(chains), length, "bad", words, "use a shorter step (--step)")
+        lost = int(np.sum(~np.isfinite(energy)))
+        return _unmeasured(draws, len(chains), length, Level.BAD, Trouble.NOT_FINITE, lost)
     free = ~_held(gauge)
     free[~position_determined(gauge.graph), 3:] = False
     motion = _gauge_motions(arrays, reference, gauge)
@@ -386,7 +412,8 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
     relative = error / sigma
     still = np.ptp(energy) == 0.0
     result = Diagnostics(
-        level="", verdict="", advice=(), ids=draws.ids, n_chains=len(chains), draws_per_chain=length,
+        level=Level.GOOD, troubles=(), chains_made=len(lengths), not_finite=0, ids=draws.ids,
+        n_chains=len(chains), draws_per_chain=length,
         rhat=table["rhat"], ess_bulk=table["bulk"], ess_tail=table["tail"],
         mcse_mean=table["mean"], mcse_sd=table["sd"],
         sigma_rot_deg_mcse=np.degrees(error[:, 0]), sigma_pos_mcse=error[:, 1],
@@ -398,7 +425,7 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
         energy_mixing=math.nan if still else float(np.min(energy_mixing(energy))),
         stuck=stuck,
     )  # fmt: skip
-    return _judged(result, len(lengths))
+    return _judged(result)
 
 
 def _held(gauge: Gauge) -> Mask:
@@ -438,93 +465,67 @@ def _tangent_series(
     return out
 
 
-def _unmeasured(draws: Draws, chains: int, length: int, level: str, verdict: str, advice: str) -> Diagnostics:
+def _unmeasured(
+    draws: Draws, chains: int, length: int, level: Level, trouble: Trouble, not_finite: int = 0
+) -> Diagnostics:
     """A verdict without numbers."""
     n, nan = len(draws.ids), math.nan
     unknown = np.full((n, 6), nan)
     return Diagnostics(
         level=level,
-        verdict=verdict,
-        advice=(advice,),
-        ids=draws.ids, n_chains=chains, draws_per_chain=length, rhat=unknown, ess_bulk=unknown, ess_tail=unknown,
-        mcse_mean=unknown, mcse_sd=unknown, sigma_rot_deg_mcse=np.full(n, nan), sigma_pos_mcse=np.full(n, nan),
-        sigma_relative_error=np.full(n, nan), energy_rhat=nan, energy_ess_bulk=nan, energy_ess_tail=nan,
-        energy_mcse=nan, energy_mixing=nan, stuck=0,
-    )  # fmt: skip
+        troubles=((trouble, level),),
+        chains_made=len(draws.arrays),
+        not_finite=not_finite,
+        ids=draws.ids,
+        n_chains=chains,
+        draws_per_chain=length,
+        rhat=unknown,
+        ess_bulk=unknown,
+        ess_tail=unknown,
+        mcse_mean=unknown,
+        mcse_sd=unknown,
+        sigma_rot_deg_mcse=np.full(n, nan),
+        sigma_pos_mcse=np.full(n, nan),
+        sigma_relative_error=np.full(n, nan),
+        energy_rhat=nan,
+        energy_ess_bulk=nan,
+        energy_ess_tail=nan,
+        energy_mcse=nan,
+        energy_mixing=nan,
+        stuck=0,
+    )
 
 
-# ---------------------------------------------------------------------- in words
+# ---------------------------------------------------------------------- the verdict
 
 
-def _judged(d: Diagnostics, n_chains_made: int) -> Diagnostics:
-    """The same with level, verdict and advice filled in."""
-    worst_rhat, bulk, tail = d.worst_rhat, d.worst_ess_bulk, d.worst_ess_tail
-    least = bulk if not tail.value < bulk.value else tail
-    if math.isnan(least.value) and not d.stuck:
-        return replace(d, level="cannot tell", verdict="cannot tell: nothing moves, every node is held by the gauge")
-    troubles: list[tuple[str, str]] = []
+def _judged(d: Diagnostics) -> Diagnostics:
+    """The same with troubles and level filled in."""
+    if math.isnan(d.least_ess) and not d.stuck:
+        return replace(d, level=Level.CANNOT_TELL, troubles=((Trouble.NOTHING_MOVES, Level.CANNOT_TELL),))
+    troubles = tuple(_troubles(d))
+    found = {level for _, level in troubles}
+    if found == {Level.USABLE} and not d.worst_sigma_error.value <= SIGMA_USABLE:
+        found = {Level.NOT_GOOD}
+    level = next((one for one in (Level.BAD, Level.NOT_GOOD, Level.USABLE) if one in found), Level.GOOD)
+    return replace(d, level=level, troubles=troubles)
+
+
+def _troubles(d: Diagnostics) -> Iterator[tuple[Trouble, Level]]:
+    """What is wrong, each with how bad it is."""
+    worst = d.worst_rhat.value
     if d.stuck:
-        troubles.append(("bad", f"{d.stuck} coordinate(s) never moved"))
-    if worst_rhat.value > RHAT_GOOD:
-        many = int(np.sum(d.rhat > RHAT_GOOD))
-        share = f"above {RHAT_GOOD} in {many} of {int(np.sum(np.isfinite(d.rhat)))} coordinates"
-        far = worst_rhat.value > RHAT_BAD
-        words = f"{'chains disagree, ' if far else ''}R-hat up to {worst_rhat}, {share}"
-        troubles.append(("bad" if far else "usable" if worst_rhat.value <= RHAT_USABLE else "not good", words))
-    for name, worst, each in (("bulk", bulk, d.ess_bulk), ("tail", tail, d.ess_tail)):
-        if worst.value < ESS_GOOD:
-            usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
-            troubles.append(("bad" if worst.value < ESS_BAD else "usable", f"{name} ESS only {worst}{usual}"))
+        yield Trouble.STUCK, Level.BAD
+    if worst > RHAT_BAD:
+        yield Trouble.CHAINS_DISAGREE, Level.BAD
+    elif worst > RHAT_GOOD:
+        yield Trouble.RHAT, Level.USABLE if worst <= RHAT_USABLE else Level.NOT_GOOD
+    for trouble, ess in ((Trouble.BULK_ESS, d.worst_ess_bulk.value), (Trouble.TAIL_ESS, d.worst_ess_tail.value)):
+        if ess < ESS_GOOD:
+            yield trouble, Level.BAD if ess < ESS_BAD else Level.USABLE
     if d.energy_mixing < ENERGY_GOOD:
-        troubles.append(("not good", f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"))
+        yield Trouble.CREEPS, Level.NOT_GOOD
     if d.n_chains == 1:
-        troubles.append(("not good", "one chain cannot show that it has seen everything"))
-    if d.n_chains < n_chains_made:
-        troubles.append(("not good", f"{n_chains_made - d.n_chains} chain(s) left out, too short"))
-    sigma = d.worst_sigma_error.value
-    found = {kind for kind, _ in troubles}
-    if found == {"usable"} and not sigma <= SIGMA_USABLE:
-        found = {"not good"}
-    level = next((kind for kind in ("bad", "not good", "usable") if kind in found), "good")
-    # the errors themselves come from these draws: they mean nothing if the draws are bad
-    known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) and level != "bad" else ""
-    reasons = "; ".join(words for _, words in troubles)
-    if level == "usable":
-        verdict = f"usable: every σ is known to ±{100.0 * sigma:.2g}% or better, but {reasons}"
-    elif troubles:
-        verdict = f"{level}: {reasons}{known}"
-    else:
-        verdict = (
-            f"good: R-hat ≤ {worst_rhat.value:.3f}, bulk ESS ≥ {bulk.value:.0f}, tail ESS ≥ {tail.value:.0f}{known}"
-        )
-    return replace(d, level=level, verdict=verdict, advice=_advice(d, worst_rhat.value, least.value))
-
-
-def _advice(d: Diagnostics, worst_rhat: float, least_ess: float) -> tuple[str, ...]:
-    lines = []
-    total = d.n_chains * d.draws_per_chain
-    if d.stuck:
-        lines.append("something never moves: most likely every proposal is refused; use a shorter step (--step)")
-    if worst_rhat > RHAT_BAD:
-        lines.append(
-            "the chains have not met: allow a longer warm-up (--warmup); if they still differ they sit in separate modes, "
-            "which --sampler tempering (small graphs) or --starts 20 can weigh"
-        )
-    if least_ess < ESS_GOOD:
-        factor = 1.2 * ESS_GOOD / max(least_ess, 1.0)
-        more = f"--draws {_round_up(total * factor)}"
-        if least_ess < 0.2 * total:
-            lines.append(f"draws are correlated: keep them {math.ceil(factor)}× further apart (--thin), or take {more}")
-        else:
-            lines.append(f"for a good verdict take more draws: {more} should do")
-    elif RHAT_GOOD < worst_rhat <= RHAT_BAD:
-        lines.append(f"take longer chains: --draws {_round_up(2.0 * total)}")
-    if d.n_chains == 1:
-        lines.append("run several chains (--chains 4): only they can disagree")
-    return tuple(lines)
-
-
-def _round_up(x: float) -> int:
-    """To two digits."""
-    unit = int(10 ** max(math.floor(math.log10(x)) - 1, 0))
-    return math.ceil(x / unit) * unit
+        yield Trouble.ONE_CHAIN, Level.NOT_GOOD
+    if d.n_chains < d.chains_made:
+        yield Trouble.LEFT_OUT, Level.NOT_GOOD

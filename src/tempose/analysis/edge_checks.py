@@ -209,25 +209,9 @@ class EdgeChecks:
         against = share * (likelihood.log_outlier - likelihood.log_inlier) + core + 0.5 * self.log_spread
         return np.asarray(special.expit(-prior - np.where(self.freedom > 0, against, 0.0)))
 
-    def sentence(self) -> str:
-        """The result in words."""
-        if not self.n_checked:
-            return "no edge is checked by the others: there are no loops"
-        worst = int(self.order[0])
-        name = "{} → {}".format(*self.edges[worst])
-        if not len(self.suspects):
-            return (
-                f"no edge is surprising: the most surprising of {self.n_checked} is {name}, p = {self.corrected_p:.2g}"
-            )
-        return (
-            f"{len(self.suspects)} of {self.n_checked} edges contradict the rest, most of all {name} "
-            f"({math.sqrt(self.z2[worst] / self.freedom[worst]):.3g} times its expected distance)"
-        )
-
     def facts(self, most: int = 10) -> dict[str, Any]:
         """Plain values for JSON: the verdict and the ``most`` most surprising edges."""
         return {
-            "sentence": self.sentence(),
             "checked_edges": self.n_checked,
             "suspects": len(self.suspects),
             "corrected_p": self.corrected_p if self.n_checked else None,

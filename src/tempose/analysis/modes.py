@@ -15,7 +15,6 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,33 +111,6 @@ class Modes:
             draws, arrays=part(draws.arrays), energies=part(draws.energies), costs=part(draws.costs), directory=None
         )
 
-    def sentence(self) -> str:
-        """In words."""
-        if len(self) == 1:
-            return "one mode: all draws lie around the estimate" if self.home == 0 else "one mode, not the estimate's"
-        if self.crossings == 0:
-            counts = " / ".join(str(mode.n_draws) for mode in self.modes)
-            return (
-                f"{len(self)} modes with {counts} draws, and no chain went from one to another: their odds are unknown"
-            )
-        shares = " / ".join(f"{_percent(mode)}" for mode in self.modes[:5]) + (" / …" if len(self) > 5 else "")
-        doubt = "" if self.weighed else "; the chains crossed too seldom to be sure of it"
-        return f"{len(self)} modes: {shares} ({self.crossings} crossings{doubt})"
-
-    @cached_property
-    def advice(self) -> tuple[str, ...]:
-        """What to do about it, one line each."""
-        if self.weighed:
-            return ()
-        if self.crossings == 0:
-            return (
-                "the chains sit in separate modes: use --sampler tempering (small graphs), or --starts 20 "
-                "--sampler jumping, to learn how probable each is",
-            )
-        return (
-            "the odds of the modes are not yet known well: take more draws (--draws), or keep them further apart (--thin)",
-        )
-
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
@@ -154,11 +126,6 @@ class Modes:
                 for mode in self.modes
             ],
         }  # fmt: skip
-
-
-def _percent(mode: Mode) -> str:
-    digits = 0 if not mode.error < 0.005 else 1
-    return f"{100.0 * mode.probability:.{digits}f}% ± {max(100.0 * mode.error, 10.0**-digits):.{digits}f}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ _FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
     from tempose._support.progress import Progress
+    from tempose.cli.solve import nested_options
     from tempose.errors import OptionError, TemposeError
-    from tempose.options import SolveOptions
     from tempose.studies.calibration import SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise OptionError("give a directory to write to: -o DIR (or --list to see the settings)")
     settings = _settings(arguments)
     given = {name: value for name in _FIT if (value := getattr(arguments, name)) is not None}
-    options = SolveOptions(**{"chains": CHAINS, **given})
+    options = nested_options("default", {"chains": CHAINS, **given})
     console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
     try:
         with console.progress_bar(arguments) as progress:

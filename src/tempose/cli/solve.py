@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
+from tempose.optimum.options import TgMcmc, optimiser_named
+from tempose.options import SolveOptions
+from tempose.outliers.options import Robust
+from tempose.sampling.options import sampler_named
 
 if TYPE_CHECKING:
     from tempose.model.graph import PoseGraph
@@ -20,6 +24,9 @@ _OPTIONS = (
     "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme",
     "scheme_noise", "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "starts", "seed",
 )  # fmt: skip
+
+
+_SAMPLER = ("scheme", "scheme_noise", "letters", "step", "friction", "batch", "thin", "warmup")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,11 +41,10 @@ def solve_and_write(
 ) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
     from tempose.io import read_poses
-    from tempose.options import preset
     from tempose.report.solution_page import write_report
     from tempose.solver import solve
 
-    options = preset(getattr(arguments, "preset", "default"), **given)
+    options = nested_options(getattr(arguments, "preset", "default"), given)
     truth = None if truth_path is None else read_poses(truth_path)
     home = Path(arguments.output)
     prepare_directory(home, getattr(arguments, "overwrite", False))
@@ -70,16 +76,40 @@ def solve_and_write(
     return 0
 
 
+def nested_options(preset: str, given: dict[str, Any]) -> SolveOptions:
+    """Options from the flat ones of the command line."""
+    from tempose import paper
+    from tempose.errors import OptionError
+
+    base = paper.preset() if preset == "paper" else SolveOptions()
+    flat = dict(given)
+    robust = {k: flat.pop(k) for k in ("inlier_probability", "tail", "trust_odometry") if k in flat}
+    if robust and not flat.get("robust"):
+        raise OptionError(f"{', '.join(robust)}: only with robust")
+    if flat.get("robust"):
+        flat["robust"] = Robust(**robust)
+    own = {k: flat.pop(k) for k in _SAMPLER if k in flat}
+    foreign = [k for k in own if k not in ("thin", "warmup")]
+    name = flat.pop("sampler", "geodesic" if foreign else base.sampler.name)
+    flat["sampler"] = replace(base.sampler, **own) if name == base.sampler.name else sampler_named(name, **own)
+    steps = {k: flat.pop(old) for k, old in (("steps", "optimise_steps"), ("anneal", "anneal")) if old in flat}
+    optimiser = optimiser_named(flat.pop("optimiser")) if "optimiser" in flat else base.optimiser
+    if isinstance(optimiser, TgMcmc):
+        both = {k: own[k] for k in ("step", "friction", "batch") if k in own and preset == "paper"}
+        optimiser = replace(optimiser, **steps, **both)
+    return base.changed(**flat, optimiser=optimiser)
+
+
 def prepare_directory(home: Path, overwrite: bool) -> None:
     """Make the output directory, or empty it of an earlier solve; never touch a directory that is not ours."""
     from tempose.errors import FileError
+    from tempose.io.result_directory import discard
 
     try:
         if home.exists() and not home.is_dir():
             raise FileError(f"{home} is a file; give a directory to -o")
         if overwrite and (home / "draws" / "draws.json").exists():
-            shutil.rmtree(home / "draws")
-            (home / "estimate.npz").unlink(missing_ok=True)
+            discard(home)
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"cannot write to {home}: {error.strerror}") from None

@@ -9,15 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose._typing import Array
+from tempose.dynamics.options import COORDINATES
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-
-COORDINATES = {
-    "position": "world positions c_i (better conditioned)",
-    "paper": "the paper's translations t_i = −R_i c_i",
-}
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Dynamics:
     beta
         Inverse temperature; ``inf`` optimises.
     coordinates
-        One of :data:`COORDINATES`.
+        One of :data:`tempose.dynamics.options.COORDINATES`.
     batch
         Edges per stochastic gradient, drawn with replacement and reweighted (unbiased); 0 uses them all.
     """

@@ -22,15 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tempose.dynamics.options import checked_scheme
 from tempose.errors import OptionError
 from tempose.numerics.operations import DRIFT, VELOCITY
-
-NOISES = {
-    "exact": "the exact Ornstein–Uhlenbeck step, right for any friction and step",
-    "euler": "√(2ch/β): the printed noise with its missing √h",
-    "paper": "√(2c/β): as printed; samples at the inverse temperature β·h",
-}
-LETTERS = ("paper", "langevin")
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class Scheme:
     name
         Letters A, B, O in any order and case, each at least once, for instance ``boa`` or ``baoab``.
     noise
-        One of :data:`NOISES`.
+        One of :data:`tempose.dynamics.options.NOISES`.
     letters
         ``paper`` or ``langevin`` (see the module); by default ``paper`` for ``boa``, else ``langevin``. The printed
         noises exist in the ``paper`` letters only.
@@ -53,20 +47,7 @@ class Scheme:
     letters: str | None = None
 
     def __post_init__(self) -> None:
-        name = self.name.lower()
-        if set(name) != set("abo"):
-            raise OptionError(
-                f"scheme {self.name!r} must be made of the letters A, B and O, each at least once: try baoab or boa"
-            )
-        if self.noise not in NOISES:
-            raise OptionError(f"unknown noise {self.noise!r}: choose one of {', '.join(NOISES)}")
-        letters = self.letters or ("paper" if name == "boa" or self.noise != "exact" else "langevin")
-        if letters not in LETTERS:
-            raise OptionError(f"unknown letters {letters!r}: choose one of {', '.join(LETTERS)}")
-        if letters == "langevin" and self.noise != "exact":
-            raise OptionError(
-                f"noise {self.noise!r} belongs to the paper's letters; use letters='paper' or noise='exact'"
-            )
+        name, letters = checked_scheme(self.name, self.noise, self.letters)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "letters", letters)
 

@@ -169,8 +169,8 @@ def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[s
 # ---------------------------------------------------------------------- poses
 
 
-def read_poses(path: PathLike) -> Poses:
-    """Read a table of poses; see the module for the columns."""
+def read_poses(path: PathLike, *, exact: bool = False) -> Poses:
+    """Read a table of poses; see the module for the columns. ``exact``: to the bit, as :func:`write_poses` wrote them."""
     table = _read_table(path, ["id", *_POSE])
     if not table.cells:
         raise ParseError(path, None, "no poses found: the table has a header only")
@@ -184,7 +184,7 @@ def read_poses(path: PathLike) -> Poses:
         if first.setdefault(name, r) != r:
             before = table.line[first[name]]
             raise ParseError(path, table.line[r], f"node {name!r} is in line {before} already; keep one of the two")
-    wxyz = unit_quaternions(path, table.lines(rows), values[:, 3:], "poses", [])
+    wxyz = values[:, 3:] if exact else unit_quaternions(path, table.lines(rows), values[:, 3:], "poses", [])
     return Poses(tuple(first), wxyz, values[:, :3])
 
 

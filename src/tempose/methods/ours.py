@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tempose import paper
 from tempose.methods.base import Estimate, baseline
 from tempose.model.graph import PoseGraph
-from tempose.options import preset
 from tempose.outliers.em import require_loops
 from tempose.solver import solve
 
@@ -17,7 +17,7 @@ def tg_mcmc(graph: PoseGraph, /, **changes: Any) -> Estimate:
 
     The estimate of ``tempose.solve`` with the preset ``paper``; ``changes`` are its options.
     """
-    solution = solve(graph, preset("paper", **{"draws": 0, "certify": False, **changes}))
+    solution = solve(graph, paper.preset(**{"draws": 0, "certify": False, **changes}), analyse=False)
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]))
 
 
@@ -27,7 +27,7 @@ def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
 
     The estimate of ``tempose.solve``; ``changes`` are its options.
     """
-    solution = solve(graph, **{"draws": 0, **changes})
+    solution = solve(graph, **{"draws": 0, "analyse": False, **changes})
     proof = "" if solution.certificate is None else solution.certificate.status
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]), message=proof)
 
@@ -39,7 +39,9 @@ def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
     The estimate of ``tempose.solve`` with ``robust`` and ``noise="auto"``; ``changes`` are its options.
     """
     require_loops(graph)
-    solution = solve(graph, **{"draws": 0, "certify": False, "robust": True, "noise": "auto", **changes})
+    solution = solve(
+        graph, **{"draws": 0, "analyse": False, "certify": False, "robust": True, "noise": "auto", **changes}
+    )
     verdicts = solution.verdicts
     count = 0 if verdicts is None else len(verdicts.distrusted)
     return Estimate(solution.estimate, solution.status, message=f"{count} of {graph.n_edges} edges distrusted")

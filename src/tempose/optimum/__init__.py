@@ -1,1 +1,5 @@
-"""Starting points and optima."""
+"""The optimum: starting points, Newton's method, the certificate, the Gaussian approximation."""
+
+from tempose.optimum.options import Newton, TgMcmc
+
+__all__ = ["Newton", "TgMcmc"]

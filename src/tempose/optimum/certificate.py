@@ -39,11 +39,16 @@ never negative. A lower bound for that problem is one for the given problem, tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from tempose._support.plain import plain
 from tempose._typing import Array
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -54,6 +59,18 @@ TOLERANCE = 1e-6
 ROUNDING = 8.0
 EPS = float(np.finfo(np.float64).eps)
 _NEGLIGIBLE = 1e-6  # in units of U: a change of the posterior density by one part in a million
+
+
+class Proof(StrEnum):
+    """What a verdict rests on."""
+
+    CERTIFICATE = "certificate"
+    NEGATIVE_EIGENVALUE = "negative eigenvalue"
+    TOO_FAR_APART = "weights too far apart"
+    RELAXATION_BELOW = "optimum of the relaxation below"
+    BOUND_WITH_PRIORS = "bound without priors"
+    BOUND_ISOTROPIC = "isotropic bound"
+    BOUND_BOTH = "isotropic bound without priors"
 
 
 @dataclass(frozen=True)
@@ -78,8 +95,15 @@ class Certificate:
         Lower bound on U* over all poses; never below 0.
     potential
         U at the poses.
-    explanation
-        One sentence that says what is and what is not proven.
+    proof
+        What the verdict rests on; :func:`tempose.describe.certificate` has the sentence.
+    tolerance
+        Relative suboptimality that would have counted as certified.
+    failed_components
+        Components without a proof, and all of them, where there are several.
+    of_kept_edges
+        Whether all this is about the problem of the edges that a robust solve kept, each weighted by its inlier
+        probability.
     direction
         (n, 4): eigenvector to ``min_eigenvalue`` as (position, rotation columns) of every node, along which the lifted
         problem improves; ``None`` unless the eigenvalue is negative.
@@ -92,8 +116,30 @@ class Certificate:
     relative_suboptimality: float
     lower_bound: float
     potential: float
-    explanation: str
+    proof: Proof
+    tolerance: float = TOLERANCE
+    failed_components: tuple[int, int] | None = None
+    of_kept_edges: bool = False
     direction: Array | None = field(default=None, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON: all but the direction."""
+        facts: dict[str, Any] = plain(
+            {one.name: getattr(self, one.name) for one in fields(self) if one.name != "direction"}
+        )
+        return facts
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Certificate:
+        """The inverse of :meth:`facts`."""
+        numbers = ("min_eigenvalue", "suboptimality", "relative_suboptimality", "lower_bound", "potential")
+        values: dict[str, Any] = {k: math.nan if v is None and k in numbers else v for k, v in facts.items()}
+        failed = values["failed_components"]
+        known: dict[str, Any] = {
+            "proof": Proof(values["proof"]),
+            "failed_components": None if failed is None else tuple(failed),
+        }
+        return cls(**{**values, **known})
 
 
 def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:
@@ -249,33 +295,28 @@ def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certi
     return _conclude(energy, verdict, dual.rounding, tolerance)
 
 
-def _conclude(energy: float, verdict: Verdict, rounding: float, tolerance: float, where: str = "") -> Certificate:
+def _conclude(
+    energy: float, verdict: Verdict, rounding: float, tolerance: float, failed: tuple[int, int] | None = None
+) -> Certificate:
     bound = min(verdict.lower_bound, energy)
     gap = energy - bound
     relative = gap / energy if energy > 0.0 else 0.0
     # U of a graph without noise is rounding itself: there is nothing to be relative to
     certified = gap <= tolerance * energy or gap <= min(2.0 * rounding, _NEGLIGIBLE)
-    if certified:
-        status = "certified"
-        text = (
-            f"no poses whatever have a potential more than {gap:.3g} ({relative:.2g} of U) below these: they are the "
-            "global optimum up to that, proven in double precision with an allowance for rounding."
-        )
-    elif verdict.direction is not None:
-        status = "not certified"
-        text = (
-            f"the certificate matrix has the negative eigenvalue {verdict.min_eigenvalue:.3g}{where}: these poses may "
-            f"be a local optimum, or the noise too large for a proof; U is at most {gap:.4g} ({relative:.2g} of U) "
-            "above the global optimum."
-        )
-    else:
-        status = "not certified"
-        text = (
-            f"the certificate matrix has no clearly negative eigenvalue, but its weights are too far apart for a proof "
-            f"at tolerance {tolerance:g} in double precision: U is at most {gap:.3g} ({relative:.2g} of U) above the "
-            "global optimum."
-        )
-    return Certificate(status, certified, verdict.min_eigenvalue, gap, relative, bound, energy, text, verdict.direction)
+    proof = Proof.NEGATIVE_EIGENVALUE if verdict.direction is not None else Proof.TOO_FAR_APART
+    return Certificate(
+        "certified" if certified else "not certified",
+        certified,
+        verdict.min_eigenvalue,
+        gap,
+        relative,
+        bound,
+        energy,
+        Proof.CERTIFICATE if certified else proof,
+        tolerance,
+        failed,
+        direction=verdict.direction,
+    )
 
 
 def with_lower_bound(
@@ -296,12 +337,7 @@ def with_lower_bound(
     result = _conclude(energy, verdict, 0.0, tolerance)
     if result.certified or not is_relaxation_optimum:
         return result
-    return replace(
-        result,
-        explanation=f"the relaxation that the proof rests on was solved, and its optimum {bound:.6g} lies below every U "
-        "found: the noise is too large for a proof; these poses, the best found, are at most "
-        f"{result.suboptimality:.4g} ({result.relative_suboptimality:.2g} of U) above the global optimum.",
-    )
+    return replace(result, proof=Proof.RELAXATION_BELOW)
 
 
 def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
@@ -327,5 +363,4 @@ def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certifica
             if verdict.direction is not None:
                 direction[rows] = verdict.direction
     verdict = Verdict(bound, lowest, direction if failed else None)
-    where = f" (in {failed} of {graph.n_components} components)"
-    return _conclude(energy, verdict, rounding, tolerance, where)
+    return _conclude(energy, verdict, rounding, tolerance, (failed, graph.n_components))

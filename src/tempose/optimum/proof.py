@@ -11,7 +11,14 @@ from tempose.errors import OptionError
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.optimum.certificate import TOLERANCE, Certificate, certify_isotropic, isotropic_below, with_lower_bound
+from tempose.optimum.certificate import (
+    TOLERANCE,
+    Certificate,
+    Proof,
+    certify_isotropic,
+    isotropic_below,
+    with_lower_bound,
+)
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import Minimum, minimise
 from tempose.optimum.quadratic import Quadratic
@@ -42,15 +49,10 @@ def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: floa
     bound = min(solved.certificate.lower_bound, energy)
     gap = energy - bound
     relative = gap / energy if energy > 0.0 else 0.0
-    why = "priors" if below is posterior.graph else "anisotropic precisions"
+    proof = Proof.BOUND_WITH_PRIORS if below is posterior.graph else Proof.BOUND_ISOTROPIC
     if below is not posterior.graph and not posterior.priors.is_flat:
-        why = "anisotropic precisions and priors"
-    text = (
-        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no "
-        f"poses have U below {bound:.6g}, a bound on the isotropic problem without priors that lies below this one, "
-        f"hence U is at most {gap:.4g} ({relative:.2g} of U) above the global optimum."
-    )
-    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, text)
+        proof = Proof.BOUND_BOTH
+    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, proof, tolerance)
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,7 @@ from tempose.model.poses import Poses
 from tempose.model.topology import SpanningTree
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
-
-STARTS = {
-    "tree": "measurements chained along the most certain spanning tree",
-    "best-tree": "the best, by U, of the most certain spanning tree and shortest-path trees from several roots",
-    "chordal": "rotations by least squares over free matrices, then positions by one linear solve",
-    "spectral": "rotations from eigenvectors of the connection Laplacian, then positions by one linear solve",
-    "random": "uniform rotations, positions normal at the scale of the graph",
-    "identity": "all nodes at the origin, unrotated",
-    "given": "the poses in the graph file",
-}
+from tempose.optimum.options import STARTS
 
 _DENSE_UP_TO = 40  # nodes: below this a dense eigensolver is quicker than a sparse one
 
@@ -49,7 +40,7 @@ def start_poses(graph: PoseGraph, kind: str, rng: np.random.Generator) -> Poses:
     Parameters
     ----------
     kind
-        One of :data:`STARTS`.
+        One of :data:`tempose.optimum.options.STARTS`.
     rng
         Used by ``random`` only.
     """

@@ -79,17 +79,6 @@ class Alternative:
         angle = np.full(len(self.nodes), quat.angle(self.motion[0]))
         return bool(np.any(elsewhere(sigmas, angle, distance)))
 
-    def sentence(self) -> str:
-        """In words."""
-        n, names = len(self.nodes), ", ".join(str(self.node_ids[v]) for v in self.nodes[:8])
-        angle = math.degrees(float(quat.angle(self.motion[0])))
-        return (
-            f"a competing explanation: {len(self.edges)} distrusted edges agree with each other, as independent wrong edges "
-            f"would not; by them "
-            f"{n} node{'s' * (n > 1)} ({names}{', …' if n > 8 else ''}) would lie elsewhere, turned by {angle:.0f}°; "
-            f"{self.against} accepted edges speak against that"
-        )
-
 
 def alternatives(graph: PoseGraph, poses: Poses, inlier_probability: Array, most: int = 3) -> tuple[Alternative, ...]:
     """Other places of parts of the graph on which more distrusted edges agree than chance explains; the most edges first.

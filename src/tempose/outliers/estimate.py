@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,21 +82,6 @@ class Competitor:
     kept: int
     kept_by_chosen: int
 
-    def sentence(self) -> str:
-        """In words."""
-        ids = self.fit.graph.node_ids
-        names = ", ".join(str(ids[v]) for v in self.moved[:8]) + (", …" if len(self.moved) > 8 else "")
-        if self.log_odds < 0.0:
-            odds = "the measurements alone would prefer it"
-        elif self.log_odds < 7.0:
-            odds = f"odds {math.exp(self.log_odds):.3g} to 1 for the one reported"
-        else:
-            odds = f"odds e^{self.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
-        return (
-            f"a competing solution keeps {self.kept} edges where the one reported keeps {self.kept_by_chosen} ({odds}); "
-            f"it has {len(self.moved)} nodes elsewhere: {names}"
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class RobustSolution:
@@ -106,11 +90,6 @@ class RobustSolution:
     fit: RobustFit
     competitors: tuple[Competitor, ...]
     alternatives: tuple[Alternative, ...] = ()
-
-    def sentences(self, most: int = 3) -> list[str]:
-        """Competing explanations in words."""
-        found = [one.sentence() for one in self.competitors[:most]]
-        return found + [one.sentence() for one in self.alternatives[:most]]
 
 
 def solve_robust(

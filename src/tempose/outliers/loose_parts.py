@@ -97,22 +97,3 @@ def _hanging(kept: PoseGraph, members: Index) -> list[tuple[int, Index]]:
         cut = kept.with_edges(without).component
         found.append((int(k), np.flatnonzero(cut == cut[end])))
     return found
-
-
-def in_words(graph: PoseGraph, parts: tuple[LoosePart, ...], most: int = 5) -> list[str]:
-    """The parts in words, one line each."""
-    lines = []
-    for part in parts[:most]:
-        names = ", ".join(str(graph.node_ids[v]) for v in part.nodes[:8]) + (", …" if len(part.nodes) > 8 else "")
-        what = f"node {names}" if len(part.nodes) == 1 else f"{len(part.nodes)} nodes ({names})"
-        if part.edge < 0:
-            lines.append(
-                f"not identified: no accepted edge holds {what}; the poses there mean nothing relative to the rest"
-            )
-        else:
-            i, j = graph.node_ids[graph.edge_i[part.edge]], graph.node_ids[graph.edge_j[part.edge]]
-            verb = "hangs" if len(part.nodes) == 1 else "hang"
-            lines.append(f"{what} {verb} on the single accepted edge {i} – {j}: nothing confirms it")
-    if len(parts) > most:
-        lines.append(f"and {len(parts) - most} more parts that a single accepted edge holds, or none")
-    return lines

@@ -17,10 +17,12 @@ Whether the core is Gaussian or heavy-tailed is decided by the likelihood, one m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from tempose._support.plain import plain
 from tempose._typing import Array
 from tempose.errors import OptionError
 from tempose.model.bingham import log_normalizer_gradient
@@ -77,6 +79,16 @@ class Parameters:
     inlier_probability: float
     tail: float
     outlier_sigma: float
+
+    def facts(self) -> dict[str, float | None]:
+        """Plain values for JSON: an infinite tail is null."""
+        facts: dict[str, float | None] = plain(asdict(self))
+        return facts
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, float | None]) -> Parameters:
+        """The inverse of :meth:`facts`."""
+        return cls(**{name: math.inf if value is None else value for name, value in facts.items()})
 
     def graph(self, stated: PoseGraph) -> PoseGraph:
         """The graph with its precisions at these scales."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tempose import describe
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.geometry import align
 from tempose.model.poses import Poses
-from tempose.outliers.verdicts import DISTRUSTED, KEPT, EdgeVerdicts
+from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
 from tempose.report.page import ReportData, Trace, write_page
 from tempose.report.widgets import Fact, Histogram
 from tempose.solution import Solution
@@ -74,7 +75,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         *_modes_verdict(solution),
         *_sampling_verdict(solution),
         *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
-        Fact("U at the estimate", f"{solution.objective:.6g}", "minus log posterior, 0 would be a perfect fit"),
+        Fact("U at the estimate", f"{solution.potential:.6g}", "minus log posterior, 0 would be a perfect fit"),
         _fit(solution),
         Fact(
             "graph consistency",
@@ -124,12 +125,12 @@ def _verdict(solution: Solution) -> list[Fact]:
     if proof is None:
         return []
     if proof.certified:
-        kept = "" if solution.likelihood is None else f" {KEPT}"
+        kept = "" if solution.likelihood is None else f" {describe.KEPT}"
         gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
         return [Fact("proof", "global optimum", gap, "good")]
     if proof.certified is None:
-        return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", proof.explanation, "neutral")]
-    return [Fact("proof", "none", proof.explanation, "warn")]
+        return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", describe.certificate(proof), "neutral")]
+    return [Fact("proof", "none", describe.certificate(proof), "warn")]
 
 
 def _sampling_verdict(solution: Solution) -> list[Fact]:
@@ -137,8 +138,7 @@ def _sampling_verdict(solution: Solution) -> list[Fact]:
     if found is None:
         return []
     tone = {"good": "good", "usable": "neutral", "not good": "warn", "bad": "bad"}.get(found.level, "neutral")
-    note = found.verdict.removeprefix(f"{found.level}: ")
-    return [Fact("draws", found.level, note, tone)]  # type: ignore[arg-type]
+    return [Fact("draws", found.level, describe.verdict_reason(found), tone)]  # type: ignore[arg-type]
 
 
 def _modes_verdict(solution: Solution) -> list[Fact]:
@@ -146,7 +146,7 @@ def _modes_verdict(solution: Solution) -> list[Fact]:
     if modes is None or len(modes) == 1:
         return []
     lines = [
-        modes.sentence(),
+        describe.modes(modes),
         f"poses and σ on this page are of mode {modes.home + 1}, the estimate's; the draws shown are of all modes",
     ]
     return [Fact("modes", str(len(modes)), "; ".join(lines), "neutral" if modes.weighed else "warn")]
@@ -159,31 +159,34 @@ def _of_mode(solution: Solution) -> str:
 
 def _advice(solution: Solution) -> list[str]:
     modes, found = solution.modes, solution.diagnostics
-    return [*(modes.advice if modes is not None else ()), *(found.advice if found is not None else ())]
+    return [
+        *(describe.modes_advice(modes) if modes is not None else ()),
+        *(describe.advice(found) if found is not None else ()),
+    ]
 
 
 def _surprise_verdict(solution: Solution) -> list[Fact]:
     checks = solution.edge_checks
     if not checks.n_checked:
-        return [Fact("edges that contradict the rest", "cannot tell", checks.sentence())]
+        return [Fact("edges that contradict the rest", "cannot tell", describe.edge_checks(checks))]
     count = len(checks.suspects)
     return [
         Fact(
             "edges that contradict the rest",
             str(count) if count else "none",
-            checks.sentence(),
+            describe.edge_checks(checks),
             "warn" if count else "good",
         )
     ]
 
 
 def _distrust_verdict(verdicts: EdgeVerdicts) -> list[Fact]:
-    noise, distrusted = verdicts.sentences()
+    noise, distrusted = describe.noise(verdicts), describe.distrusted(verdicts)
     count = len(verdicts.distrusted)
     p = verdicts.parameters.inlier_probability
     return [
         Fact("distrusted edges", str(count) if count else "none", distrusted, "warn" if count else "good"),
-        Fact("estimated noise" if verdicts.estimated else "noise", verdicts.noise_text(), noise),
+        Fact("estimated noise" if verdicts.estimated else "noise", describe.noise_levels(verdicts), noise),
         Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
     ]
 

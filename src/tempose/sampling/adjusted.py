@@ -57,7 +57,7 @@ class AdjustedSampler(GeodesicStart):
 
     @property
     def name(self) -> str:
-        """As in :data:`tempose.sampling.sampler.SAMPLERS`."""
+        """As in :data:`tempose.sampling.options.SAMPLERS`."""
         return f"{self.scheme}-mh"
 
     def settings(self) -> dict[str, object]:

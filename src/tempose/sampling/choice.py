@@ -144,7 +144,7 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
     Parameters
     ----------
     name
-        One of :data:`tempose.sampling.sampler.SAMPLERS`.
+        One of :data:`tempose.sampling.options.SAMPLERS`.
     problem
         What to sample.
     recorded

@@ -15,6 +15,7 @@ from tempose.methods.external import colmap_rotation_averaging, gtsam_gnc
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import residuals
+from tempose.outliers import Robust
 from tempose.studies import figures
 from tempose.studies.experiment import Cell, Row, RunOptions
 
@@ -41,7 +42,7 @@ def method(cell: Cell, oracle: Method | None = None, **options: Any) -> Method:
     if name == "gnc":
         return lambda graph, truth: gtsam_gnc(graph, **options)
     if name == "robust+odometry":
-        return lambda graph, truth: METHODS["robust"][0](graph, trust_odometry=TRUST, **options)
+        return lambda graph, truth: METHODS["robust"][0](graph, robust=Robust(trust_odometry=TRUST), **options)
     if name == "tg-mcmc":
         options["seed"] = cell["seed"]
     return lambda graph, truth: METHODS[name][0](graph, **options)

@@ -14,7 +14,6 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate
-from tempose.solver import paper_step
 from tempose.studies.experiment import Row
 
 LAMBDA, VARIANCE = 500.0, 0.03  # within the paper's ranges
@@ -30,7 +29,7 @@ def paper_graph(nodes: int, completeness: float, seed: int) -> Simulated:
 
 def common_step(posterior: Posterior, start: Poses) -> float:
     """The paper's step for a graph: the longest stable one in its range."""
-    return paper_step(tune(Curvature(posterior), start, identity_mass=True).fastest, paper.FRICTION)
+    return paper.longest_step(tune(Curvature(posterior), start, identity_mass=True).fastest, paper.FRICTION)
 
 
 def paper_dynamics(step: float, *, friction: float = paper.FRICTION, beta: float = math.inf) -> Dynamics:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -19,7 +20,7 @@ from tempose.optimum.starts import chordal_rotations, with_positions
 from tempose.outliers import estimate as model
 from tempose.outliers.em import RobustOptions, fit
 from tempose.outliers.estimate import odometry_hints, own_probabilities, solve_robust
-from tempose.outliers.loose_parts import in_words, loose_parts
+from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.search import votes
 from tempose.outliers.search.basin import averaged, find_basins
 from tempose.outliers.search.triangles import HalfEdges, cycle_facts, supported_tree, triangles
@@ -257,11 +258,11 @@ def test_parts_held_by_one_accepted_edge_are_named() -> None:
     (part,) = loose_parts(graph, probability)
     assert len(part.nodes) == 8
     assert part.edge == np.flatnonzero(across)[0]
-    assert "single accepted edge" in in_words(graph, (part,))[0]
+    assert "single accepted edge" in describe.loose_parts(graph, (part,))[0]
     probability[across] = 0.0
     (part,) = loose_parts(graph, probability)
     assert part.edge == -1
-    assert "not identified" in in_words(graph, (part,))[0]
+    assert "not identified" in describe.loose_parts(graph, (part,))[0]
     assert loose_parts(graph, np.ones(graph.n_edges)) == ()
 
 
@@ -301,7 +302,7 @@ def test_competing_solutions_are_reported_and_trust_decides() -> None:
     assert rival.moved.tolist() in (np.flatnonzero(second).tolist(), np.flatnonzero(~second).tolist())
     assert (rival.kept, rival.kept_by_chosen) == (56 + 31, 56 + 33)
     assert rival.log_odds == pytest.approx(wrong.log_evidence - right.log_evidence)
-    assert "keeps 87 edges where the one reported keeps 89" in rival.sentence()
+    assert "keeps 87 edges where the one reported keeps 89" in describe.competitor(rival)
     own = np.full(graph.n_edges, np.nan)
     assert model._trusting([right, wrong], own) == [right, wrong]
     own[np.setdiff1d(across, lying)[:6]] = 0.99

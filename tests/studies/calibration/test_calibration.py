@@ -19,6 +19,7 @@ from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior, residuals
 from tempose.options import SolveOptions
+from tempose.sampling.options import Geodesic
 from tempose.studies.calibration import SETTINGS, Calibration, Setting, calibrate
 from tempose.studies.calibration.fitting import (
     KEPT,
@@ -189,7 +190,7 @@ def test_the_default_sampler_is_calibrated() -> None:
     [
         {"beta": 1.5},
         {"beta": 0.7},
-        {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper"},
+        {"sampler": Geodesic(scheme="boa", scheme_noise="paper")},
     ],
     ids=["too cold", "too hot", "as printed"],
 )

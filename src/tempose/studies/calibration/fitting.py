@@ -129,7 +129,7 @@ def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Gen
     looked_at = frames.pairs[[frames.node, frames.pair]]
     with tempfile.TemporaryDirectory(prefix="tempose-") as home:
         while True:
-            solution = solve(case.graph, options, priors=case.priors, directory=home, draws=wanted)
+            solution = solve(case.graph, options, priors=case.priors, directory=home, draws=wanted, analyse=False)
             draws, estimate = solution.draws, solution.estimate
             assert draws is not None
             poses, energy = _stacked(draws)

@@ -41,7 +41,7 @@ def run(cell: Cell) -> list[Row]:
     data = paper_graph(cell["nodes"], cell["completeness"], cell["seed"])
     posterior = Posterior(data.graph)
     start = random_poses(data.graph, streams.generator(cell["seed"], "start"))
-    best, step = solve(data.graph, draws=0).objective, common_step(posterior, start)
+    best, step = solve(data.graph, draws=0, analyse=False).potential, common_step(posterior, start)
     rows: list[Row] = []
 
     def see_from(first: int, phase: str, iteration: int, poses: Poses) -> None:

@@ -70,7 +70,7 @@ def run(cell: Cell) -> list[Row]:
     graph = replace(data.graph, concentration=np.asarray(cell["lambda"]))
     posterior = Posterior(graph)
     if cell["method"] == "tempose":
-        poses = solve(graph, draws=0).estimate
+        poses = solve(graph, draws=0, analyse=False).estimate
     else:
         start = random_poses(graph, streams.generator(cell["seed"], "start"))
         chain = GeodesicChain(posterior, start, streams.key(cell["seed"], "optimise"))

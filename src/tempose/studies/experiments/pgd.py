@@ -55,7 +55,7 @@ def run(cell: Cell) -> list[Row]:
     posterior = Posterior(data.graph)
     start = random_poses(data.graph, streams.generator(cell["seed"], "start"))
     step, wanted = common_step(posterior, start), recorded(cell["steps"])
-    best = solve(data.graph, draws=0).objective
+    best = solve(data.graph, draws=0, analyse=False).potential
     seen = {0: start}
     if cell["method"] == "pgd":
 

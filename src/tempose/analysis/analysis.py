@@ -1,0 +1,216 @@
+"""Everything that an optimum and its draws say: each answer computed once, when it is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tempose._support.progress import Progress, ProgressHook
+from tempose._typing import Array
+from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose
+from tempose.analysis.edge_checks import EdgeChecks, check_edges
+from tempose.analysis.modes import PROBES, Modes, find_modes
+from tempose.analysis.summary import NodeSummary, node_summary, summarise
+from tempose.model.gauge import Gauge
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior, Residuals, residuals
+from tempose.numerics.sparse import NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.outliers.noise import Parameters
+from tempose.outliers.verdicts import EdgeVerdicts
+from tempose.sampling.draws import Draws
+
+_MOST_DRAWS = 100  # to average inlier probabilities over
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What is known about the uncertainty around an estimate.
+
+    Parameters
+    ----------
+    posterior, estimate, beta
+        U, the poses that minimise it, and the inverse temperature of the draws.
+    gauge
+        What absolute uncertainties refer to.
+    draws
+        Posterior draws, or ``None``.
+    parameters, noise_estimated
+        Of a robust solve, or of one that estimated the noise.
+    known_laplace
+        The Gaussian approximation if it has been made, a tuple of one (``None`` where there is none).
+    """
+
+    posterior: Posterior
+    estimate: Poses
+    gauge: Gauge
+    beta: float
+    draws: Draws | None
+    parameters: Parameters | None = None
+    noise_estimated: bool = False
+    known_laplace: tuple[Laplace | None, ...] = ()
+
+    def complete(self, progress: ProgressHook) -> None:
+        """Compute every answer now, one after the other."""
+        for done, name in enumerate(_ANSWERS):
+            progress(Progress("looking back", done, len(_ANSWERS)))
+            getattr(self, name)
+        progress(Progress("looking back", len(_ANSWERS), len(_ANSWERS)))
+
+    # ------------------------------------------------------------------ around the estimate
+
+    @cached_property
+    def laplace(self) -> Laplace | None:
+        """Gaussian approximation at the estimate, or ``None`` if the Hessian is not positive definite there."""
+        if self.known_laplace:
+            return self.known_laplace[0]
+        try:
+            return Laplace(Curvature(self.posterior), self.estimate, self.beta)
+        except NotPositiveDefiniteError:
+            return None
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far each measurement is from the estimate."""
+        return residuals(self.posterior.graph, self.estimate)
+
+    @cached_property
+    def edge_checks(self) -> EdgeChecks:
+        """How surprising each measurement is, given all the others."""
+        return check_edges(self.posterior, self.estimate)
+
+    @cached_property
+    def reduced_chi_square(self) -> float:
+        """``2U*`` of the edges over its degrees of freedom: about 1 if the stated noise is right; NaN if nothing is checked.
+
+        The measurements have d numbers, the poses take up k of them. Surveyors call it the a-posteriori variance
+        factor: at 4, the true noise is twice what was stated and every σ should be doubled.
+        """
+        graph, likelihood = self.posterior.graph, self.posterior.likelihood
+        energy, measured = self.posterior.energies(self.estimate), np.where(graph.has_translation, 6.0, 3.0)
+        weight, kept = np.ones_like(energy), np.ones_like(energy)
+        if likelihood is not None:  # of the kept edges
+            weight, kept = likelihood.weight(energy), likelihood.inlier_probability(energy)
+        freedom = float(kept @ measured) - Curvature(Posterior(graph)).dimension
+        return float(2.0 * weight @ energy / freedom) if freedom > 0 else math.nan
+
+    @cached_property
+    def surprise(self) -> Array:
+        """Normalised residual of each edge (m,), about 1 if the model is right; NaN where nothing checks the edge.
+
+        ``√(2U_edge / expected)``: an edge of d numbers pulls the estimate towards itself, so its residual is expected to
+        be ``d − tr(P Σ)``, with P the edge's precision and Σ the covariance of the fitted relative pose. A bridge always
+        fits: it is expected to be 0 and says nothing.
+        """
+        likelihood = self.posterior.likelihood
+        energy = self.posterior.energies(self.estimate)
+        freedom = np.where(self.posterior.graph.has_translation, 6.0, 3.0)
+        expected = freedom
+        if self.laplace is not None:
+            # an edge that was not kept does not pull: its residual is expected to be larger by as much
+            pull = 1.0 if likelihood is None else 2.0 * likelihood.weight(energy) - 1.0
+            expected = freedom - pull * self._used(self.laplace.edge_covariances() * self.laplace.beta)
+        checked = expected > 0.01 * freedom
+        ratio = 2.0 * energy / np.where(checked, expected, 1.0)
+        return np.where(checked, np.sqrt(ratio), np.nan)
+
+    def _used(self, sigma: Array) -> Array:
+        """``tr(P Σ)`` of every edge (m,), Σ (m, 6, 6) the covariance of its relative pose."""
+        graph = self.posterior.graph
+        used = 0.5 * np.einsum("mab,mba->m", graph.concentration_matrices, sigma[:, :3, :3])
+        return np.asarray(used + np.einsum("mab,mba->m", graph.translation_precision_matrices, sigma[:, 3:, 3:]))
+
+    # ------------------------------------------------------------------ of the draws
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics | None:
+        """How far the draws can be trusted: R-hat, ESS, Monte Carlo errors and a level; ``None`` without draws."""
+        return None if self.draws is None else diagnose(self.draws, self.estimate, self.gauge)
+
+    @cached_property
+    def modes(self) -> Modes | None:
+        """Separate modes that the draws lie in, with their probabilities; ``None`` without draws.
+
+        All draws are looked through after ``tempering`` and ``jumping``. After other samplers some are followed down to a
+        minimum of U, and after ``collapsed``, which does not leave a mode, only if the chains disagree.
+        """
+        draws, found = self.draws, self.diagnostics
+        if draws is None or found is None or draws.n_draws < 2 or not np.isfinite(draws.mean_potential):
+            return None
+        probes = PROBES if draws.sampler in ("tempering", "jumping") else 2 * draws.n_chains
+        if draws.sampler == "collapsed" and not found.worst_rhat.value > RHAT_BAD:
+            probes = 0
+        return find_modes(Curvature(self.posterior), draws, self.estimate, probes=probes)
+
+    @cached_property
+    def own_draws(self) -> Draws | None:
+        """The draws around the estimate: of its mode only, if there are several; ``None`` if they are fewer than two."""
+        own = self.draws
+        if own is not None and self.modes is not None and len(self.modes) > 1:
+            own = self.modes.draws(own, self.modes.home)
+        return own if own is not None and own.n_draws >= 2 else None
+
+    @cached_property
+    def own_diagnostics(self) -> Diagnostics | None:
+        """Of the draws around the estimate."""
+        own = self.own_draws
+        return self.diagnostics if own is self.draws or own is None else diagnose(own, self.estimate, self.gauge)
+
+    @cached_property
+    def nodes(self) -> NodeSummary | None:
+        """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation.
+
+        If the draws lie in several modes (:attr:`modes`), from those in the mode of the estimate.
+        """
+        if self.own_draws is not None:
+            return summarise(self.own_draws, self.estimate, self.gauge)
+        if self.laplace is not None:
+            return node_summary(self.estimate, self.laplace.marginals(self.gauge), self.gauge, "laplace")
+        return None
+
+    @cached_property
+    def mode_nodes(self) -> tuple[NodeSummary | None, ...]:
+        """The same for each mode; ``None`` for one with fewer than two draws."""
+        if self.draws is None or self.modes is None:
+            return ()
+        found = []
+        for k, mode in enumerate(self.modes.modes):
+            own = self.modes.draws(self.draws, k) if k != self.modes.home else None
+            if own is None:
+                found.append(self.nodes)
+            else:
+                found.append(summarise(own, mode.poses, self.gauge) if own.n_draws >= 2 else None)
+        return tuple(found)
+
+    @cached_property
+    def verdicts(self) -> EdgeVerdicts | None:
+        """Which edges to distrust; ``None`` without a robust likelihood.
+
+        The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one that the
+        Gaussian prediction from all the others gives. A bridge cannot be checked and keeps its prior.
+        """
+        graph, likelihood = self.posterior.graph, self.posterior.likelihood
+        if likelihood is None or self.parameters is None:
+            return None
+        if self.draws is not None and self.draws.n_draws >= 2:
+            chosen = set(np.linspace(0, self.draws.n_draws - 1, _MOST_DRAWS).astype(int).tolist())
+            given = [
+                likelihood.inlier_probability(self.posterior.energies(Poses(self.estimate.ids, wxyz, position)))
+                for k, (wxyz, position) in enumerate(self.draws)
+                if k in chosen
+            ]
+            probability = np.mean(given, axis=0)
+            probability[graph.bridges] = likelihood.prior[graph.bridges]
+        else:
+            probability = self.edge_checks.inlier_probability(likelihood)
+        return EdgeVerdicts(graph, probability, self.parameters, self.noise_estimated)
+
+
+_ANSWERS = (
+    "diagnostics", "modes", "own_diagnostics", "nodes", "mode_nodes", "residuals", "edge_checks", "surprise",
+    "reduced_chi_square", "verdicts",
+)  # fmt: skip

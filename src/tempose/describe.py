@@ -1,0 +1,384 @@
+"""Every sentence about a result: from data to words, in one place, and nowhere the other way round.
+
+Functions take the objects of :mod:`tempose.analysis`, :mod:`tempose.optimum` and :mod:`tempose.outliers` and return
+lines for people. Terminal, page and ``result.json`` say the same because they ask here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.analysis.diagnostics import (
+    ESS_GOOD,
+    FEWEST_DRAWS,
+    RHAT_BAD,
+    RHAT_GOOD,
+    Diagnostics,
+    Level,
+    Trouble,
+)
+from tempose.analysis.edge_checks import EdgeChecks
+from tempose.analysis.modes import Mode, Modes
+from tempose.analysis.summary import NodeSummary
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.optimum.certificate import Certificate, Proof
+from tempose.outliers.competing import Alternative
+from tempose.outliers.estimate import Competitor, RobustSolution
+from tempose.outliers.loose_parts import LoosePart
+from tempose.outliers.verdicts import EdgeVerdicts
+
+__all__ = [
+    "advice",
+    "alternative",
+    "certificate",
+    "competing",
+    "competitor",
+    "distrusted",
+    "edge_checks",
+    "listed",
+    "loose_parts",
+    "median",
+    "modes",
+    "modes_advice",
+    "noise",
+    "noise_fit",
+    "noise_levels",
+    "of_graph",
+    "optimiser_trouble",
+    "sigmas",
+    "starts",
+    "verdict",
+    "verdict_reason",
+]
+
+KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
+"""What proofs are about after a robust solve."""
+
+
+def listed(names: Sequence[object], most: int) -> str:
+    """The first names, and an ellipsis if there are more."""
+    return ", ".join(map(str, names[:most])) + (", …" if len(names) > most else "")
+
+
+# ---------------------------------------------------------------------- the graph
+
+
+def of_graph(graph: PoseGraph) -> list[str]:
+    """What is unusual about a graph."""
+    lines = []
+    if graph.n_components > 1:
+        sizes = np.sort(np.bincount(graph.component))[::-1]
+        lines.append(
+            f"the graph has {graph.n_components} components ({listed(sizes.tolist(), 5)} nodes): each is solved on its own "
+            "and has its own frame; poses in different components cannot be compared"
+        )
+    if graph.isolated:
+        lines.append(
+            f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed(graph.isolated, 5)}; they stay "
+            "at the origin"
+        )
+    if not np.all(graph.has_translation):
+        count = int(np.sum(~graph.has_translation))
+        lines.append(f"{count} of {graph.n_edges} edges carry a rotation only")
+    return lines
+
+
+# ---------------------------------------------------------------------- the optimum
+
+
+def optimiser_trouble(status: str) -> list[str]:
+    """What an optimiser that did not converge means for the estimate."""
+    if status in ("stalled", "diverged"):
+        return [f"the optimiser {status}: the estimate may be far from the best; try another start"]
+    if status == "step limit":
+        return ["the optimiser had not converged when its steps were used up; allow more, or use optimiser newton"]
+    return []
+
+
+def starts(count: int, odds: Array | None) -> str:
+    """What came of several starts: the odds of the minima found, the estimate's first, by their Gaussian approximations."""
+    if odds is None:
+        return f"{count} starts led to no other minimum of U worth mentioning"
+    shares = " / ".join(f"{share:.1%}" for share in odds[:5]) + (" / …" if len(odds) > 5 else "")
+    return f"{count} starts led to {len(odds)} modes; by their Gaussian approximations {shares}, the estimate's first"
+
+
+def certificate(proof: Certificate) -> str:
+    """What is and what is not proven, in one sentence."""
+    about = f"{KEPT}: " if proof.of_kept_edges else ""
+    return about + _proof(proof)
+
+
+def _proof(c: Certificate) -> str:
+    gap, relative = c.suboptimality, f"{c.relative_suboptimality:.2g} of U"
+    if c.proof is Proof.CERTIFICATE:
+        return (
+            f"no poses whatever have a potential more than {gap:.3g} ({relative}) below these: they are the global optimum up "
+            "to that, proven in double precision with an allowance for rounding."
+        )
+    if c.proof is Proof.NEGATIVE_EIGENVALUE:
+        where = "" if c.failed_components is None else " (in {} of {} components)".format(*c.failed_components)
+        return (
+            f"the certificate matrix has the negative eigenvalue {c.min_eigenvalue:.3g}{where}: these poses may be a local "
+            f"optimum, or the noise too large for a proof; U is at most {gap:.4g} ({relative}) above the global optimum."
+        )
+    if c.proof is Proof.TOO_FAR_APART:
+        return (
+            "the certificate matrix has no clearly negative eigenvalue, but its weights are too far apart for a proof at "
+            f"tolerance {c.tolerance:g} in double precision: U is at most {gap:.3g} ({relative}) above the global optimum."
+        )
+    if c.proof is Proof.RELAXATION_BELOW:
+        return (
+            f"the relaxation that the proof rests on was solved, and its optimum {c.lower_bound:.6g} lies below every U found: "
+            f"the noise is too large for a proof; these poses, the best found, are at most {gap:.4g} ({relative}) above the "
+            "global optimum."
+        )
+    why = {
+        Proof.BOUND_WITH_PRIORS: "priors",
+        Proof.BOUND_ISOTROPIC: "anisotropic precisions",
+        Proof.BOUND_BOTH: "anisotropic precisions and priors",
+    }[c.proof]
+    return (
+        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no poses "
+        f"have U below {c.lower_bound:.6g}, a bound on the isotropic problem without priors that lies below this one, hence "
+        f"U is at most {gap:.4g} ({relative}) above the global optimum."
+    )
+
+
+def noise_fit(reduced_chi_square: float) -> str:
+    """Whether the stated noise fits."""
+    chi = reduced_chi_square
+    if 0.5 < chi < 2.0:
+        return "the stated noise fits"
+    return f"the noise is {'over' if chi < 1 else 'under'}stated: σ should be {math.sqrt(chi):.2g} times as large"
+
+
+def sigmas(nodes: NodeSummary) -> str:
+    """Median error bars."""
+    return f"{median(nodes.sigma_rot_deg):.3g}° and {median(nodes.sigma_pos):.3g} length units"
+
+
+def median(x: Array) -> float:
+    """Of what is finite; NaN if nothing is."""
+    finite = x[np.isfinite(x)]
+    return float(np.median(finite)) if len(finite) else math.nan
+
+
+# ---------------------------------------------------------------------- the draws
+
+
+def verdict(d: Diagnostics) -> str:
+    """What the draws are worth, in one sentence that begins with the level."""
+    return f"{d.level}: {verdict_reason(d)}"
+
+
+def verdict_reason(d: Diagnostics) -> str:
+    """The same without the level."""
+    reasons = "; ".join(_trouble(d, trouble) for trouble, _ in d.troubles)
+    if d.level is Level.CANNOT_TELL:
+        return reasons
+    sigma = d.worst_sigma_error.value
+    if d.level is Level.USABLE:
+        return f"every σ is known to ±{100.0 * sigma:.2g}% or better, but {reasons}"
+    # the errors themselves come from these draws: they mean nothing if the draws are bad
+    known = f"; σ known to ±{100.0 * sigma:.2g}% or better" if math.isfinite(sigma) and d.level != Level.BAD else ""
+    if reasons:
+        return f"{reasons}{known}"
+    return (
+        f"R-hat ≤ {d.worst_rhat.value:.3f}, bulk ESS ≥ {d.worst_ess_bulk.value:.0f}, "
+        f"tail ESS ≥ {d.worst_ess_tail.value:.0f}{known}"
+    )
+
+
+def _trouble(d: Diagnostics, trouble: Trouble) -> str:
+    if trouble is Trouble.TOO_FEW:
+        return f"{d.draws_per_chain} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed"
+    if trouble is Trouble.NOT_FINITE:
+        return f"{d.not_finite} draw(s) are not finite, the sampler diverged"
+    if trouble is Trouble.NOTHING_MOVES:
+        return "nothing moves, every node is held by the gauge"
+    if trouble is Trouble.STUCK:
+        return f"{d.stuck} coordinate(s) never moved"
+    if trouble in (Trouble.CHAINS_DISAGREE, Trouble.RHAT):
+        many, of = int(np.sum(d.rhat > RHAT_GOOD)), int(np.sum(np.isfinite(d.rhat)))
+        far = "chains disagree, " if trouble is Trouble.CHAINS_DISAGREE else ""
+        return f"{far}R-hat up to {d.worst_rhat}, above {RHAT_GOOD} in {many} of {of} coordinates"
+    if trouble in (Trouble.BULK_ESS, Trouble.TAIL_ESS):
+        bulk = trouble is Trouble.BULK_ESS
+        worst, each = (d.worst_ess_bulk, d.ess_bulk) if bulk else (d.worst_ess_tail, d.ess_tail)
+        usual = f", median {np.nanmedian(each):.0f}" if np.any(np.isfinite(each)) else ""
+        return f"{'bulk' if bulk else 'tail'} ESS only {worst}{usual}"
+    if trouble is Trouble.CREEPS:
+        return f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"
+    if trouble is Trouble.ONE_CHAIN:
+        return "one chain cannot show that it has seen everything"
+    return f"{d.chains_made - d.n_chains} chain(s) left out, too short"
+
+
+def advice(d: Diagnostics) -> list[str]:
+    """What to do about the draws, one line each; nothing if all is well."""
+    found = {trouble for trouble, _ in d.troubles}
+    if Trouble.TOO_FEW in found:
+        return [f"draw more (--draws {int(ESS_GOOD)} or more)"]
+    if Trouble.NOT_FINITE in found:
+        return ["use a shorter step (--step)"]
+    if Trouble.NOTHING_MOVES in found:
+        return []
+    lines = []
+    total, worst_rhat, least_ess = d.n_chains * d.draws_per_chain, d.worst_rhat.value, d.least_ess
+    if d.stuck:
+        lines.append("something never moves: most likely every proposal is refused; use a shorter step (--step)")
+    if worst_rhat > RHAT_BAD:
+        lines.append(
+            "the chains have not met: allow a longer warm-up (--warmup); if they still differ they sit in separate modes, "
+            "which --sampler tempering (small graphs) or --starts 20 can weigh"
+        )
+    if least_ess < ESS_GOOD:
+        factor = 1.2 * ESS_GOOD / max(least_ess, 1.0)
+        more = f"--draws {_round_up(total * factor)}"
+        if least_ess < 0.2 * total:
+            lines.append(f"draws are correlated: keep them {math.ceil(factor)}× further apart (--thin), or take {more}")
+        else:
+            lines.append(f"for a good verdict take more draws: {more} should do")
+    elif RHAT_GOOD < worst_rhat <= RHAT_BAD:
+        lines.append(f"take longer chains: --draws {_round_up(2.0 * total)}")
+    if d.n_chains == 1:
+        lines.append("run several chains (--chains 4): only they can disagree")
+    return lines
+
+
+def _round_up(x: float) -> int:
+    """To two digits."""
+    unit = int(10 ** max(math.floor(math.log10(x)) - 1, 0))
+    return math.ceil(x / unit) * unit
+
+
+def modes(found: Modes) -> str:
+    """The modes and their probabilities."""
+    if len(found) == 1:
+        return "one mode: all draws lie around the estimate" if found.home == 0 else "one mode, not the estimate's"
+    if found.crossings == 0:
+        counts = " / ".join(str(mode.n_draws) for mode in found.modes)
+        return f"{len(found)} modes with {counts} draws, and no chain went from one to another: their odds are unknown"
+    shares = " / ".join(_percent(mode) for mode in found.modes[:5]) + (" / …" if len(found) > 5 else "")
+    doubt = "" if found.weighed else "; the chains crossed too seldom to be sure of it"
+    return f"{len(found)} modes: {shares} ({found.crossings} crossings{doubt})"
+
+
+def modes_advice(found: Modes) -> list[str]:
+    """What to do about modes whose odds are not known, one line each."""
+    if found.weighed:
+        return []
+    if found.crossings == 0:
+        return [
+            "the chains sit in separate modes: use --sampler tempering (small graphs), or --starts 20 --sampler jumping, to "
+            "learn how probable each is"
+        ]
+    return [
+        "the odds of the modes are not yet known well: take more draws (--draws), or keep them further apart (--thin)"
+    ]
+
+
+def _percent(mode: Mode) -> str:
+    digits = 0 if not mode.error < 0.005 else 1
+    return f"{100.0 * mode.probability:.{digits}f}% ± {max(100.0 * mode.error, 10.0**-digits):.{digits}f}"
+
+
+# ---------------------------------------------------------------------- the edges
+
+
+def edge_checks(checks: EdgeChecks) -> str:
+    """Whether an edge contradicts the rest."""
+    if not checks.n_checked:
+        return "no edge is checked by the others: there are no loops"
+    worst = int(checks.order[0])
+    name = "{} → {}".format(*checks.edges[worst])
+    if not len(checks.suspects):
+        return (
+            f"no edge is surprising: the most surprising of {checks.n_checked} is {name}, p = {checks.corrected_p:.2g}"
+        )
+    return (
+        f"{len(checks.suspects)} of {checks.n_checked} edges contradict the rest, most of all {name} "
+        f"({math.sqrt(checks.z2[worst] / checks.freedom[worst]):.3g} times its expected distance)"
+    )
+
+
+def noise_levels(verdicts: EdgeVerdicts) -> str:
+    """Median σ of rotations and translations."""
+    sigma_rot, sigma_trans = verdicts.graph.median_sigmas
+    text = f"σ = {math.degrees(sigma_rot):.3g}°"
+    return text if math.isnan(sigma_trans) else f"{text} and {sigma_trans:.3g}"
+
+
+def noise(verdicts: EdgeVerdicts) -> str:
+    """The noise of a robust solve, and the share of its inliers."""
+    p = verdicts.parameters
+    core = "Gaussian" if math.isinf(p.tail) else f"heavy-tailed (ν = {p.tail:g})"
+    return (
+        f"noise {'estimated' if verdicts.estimated else 'as given'}: {noise_levels(verdicts)} per axis; inliers are {core}, "
+        f"{100.0 * p.inlier_probability:.3g} % of the edges"
+    )
+
+
+def distrusted(verdicts: EdgeVerdicts, most: int = 5) -> str:
+    """Which edges are distrusted."""
+    worst = verdicts.distrusted
+    if not len(worst):
+        return f"no edge of {verdicts.graph.n_edges} is distrusted"
+    names = [f"{verdicts.name(k)} ({verdicts.inlier_probability[k]:.2f})" for k in worst]
+    return f"{len(worst)} of {verdicts.graph.n_edges} edges distrusted; worst: {listed(names, most)}"
+
+
+def competing(found: RobustSolution, most: int = 3) -> list[str]:
+    """Competing explanations, one line each."""
+    return [*map(competitor, found.competitors[:most]), *map(alternative, found.alternatives[:most])]
+
+
+def competitor(other: Competitor) -> str:
+    """Another solution that explains the measurements nearly as well."""
+    ids = other.fit.graph.node_ids
+    if other.log_odds < 0.0:
+        odds = "the measurements alone would prefer it"
+    elif other.log_odds < 7.0:
+        odds = f"odds {math.exp(other.log_odds):.3g} to 1 for the one reported"
+    else:
+        odds = f"odds e^{other.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
+    return (
+        f"a competing solution keeps {other.kept} edges where the one reported keeps {other.kept_by_chosen} ({odds}); "
+        f"it has {len(other.moved)} nodes elsewhere: {listed([ids[v] for v in other.moved], 8)}"
+    )
+
+
+def alternative(other: Alternative) -> str:
+    """Another place of a part of the graph, on which distrusted edges agree."""
+    n, names = len(other.nodes), listed([other.node_ids[v] for v in other.nodes], 8)
+    angle = math.degrees(float(quat.angle(other.motion[0])))
+    return (
+        f"a competing explanation: {len(other.edges)} distrusted edges agree with each other, as independent wrong edges would "
+        f"not; by them {n} node{'s' * (n > 1)} ({names}) would lie elsewhere, turned by {angle:.0f}°; "
+        f"{other.against} accepted edges speak against that"
+    )
+
+
+def loose_parts(graph: PoseGraph, parts: Sequence[LoosePart], most: int = 5) -> list[str]:
+    """Parts whose place nothing confirms, one line each."""
+    lines = []
+    for part in parts[:most]:
+        names = listed([graph.node_ids[v] for v in part.nodes], 8)
+        what = f"node {names}" if len(part.nodes) == 1 else f"{len(part.nodes)} nodes ({names})"
+        if part.edge < 0:
+            lines.append(
+                f"not identified: no accepted edge holds {what}; the poses there mean nothing relative to the rest"
+            )
+        else:
+            i, j = graph.node_ids[graph.edge_i[part.edge]], graph.node_ids[graph.edge_j[part.edge]]
+            verb = "hangs" if len(part.nodes) == 1 else "hang"
+            lines.append(f"{what} {verb} on the single accepted edge {i} – {j}: nothing confirms it")
+    if len(parts) > most:
+        lines.append(f"and {len(parts) - most} more parts that a single accepted edge holds, or none")
+    return lines

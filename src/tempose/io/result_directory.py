@@ -1,0 +1,188 @@
+"""The directory of a solve: one way to write it, to read it back, and to go on from it.
+
+=====================  =====================================================================================
+``result.json``        facts: what was solved, with which options, and what came of it; written last
+``poses.csv``          the estimate, every number with all its digits, and the error bars
+``poses.g2o, .tum``    the estimate for other programs, if all ids are integers
+``poses.mode-2.csv``   other modes, each with its own error bars
+``minima.npz``         other minima of U that were found from other starts
+``edges.csv``          residuals and verdicts of the measurements
+``graph.csv``          the measurements with the noise that was used
+``trace.npy``          U along the optimisation
+``priors.npz``, ``likelihood.npz``   where there are any
+``draws/``             the draws (:mod:`tempose.sampling.draws`)
+=====================  =====================================================================================
+
+A run that is killed while it samples has left the same files, ``result.json`` with the status ``optimised`` and
+``poses.csv`` without error bars: what a later run of the same solve goes on from, and what can be loaded meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose._support.files import write_atomically
+from tempose._support.tables import csv_text
+from tempose._typing import Array
+from tempose.errors import DrawsError, TemposeError
+from tempose.io import csvfile, g2o, tum
+from tempose.io.options import ReadOptions
+from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Priors
+from tempose.model.robust import RobustLikelihood
+
+Table = tuple[Sequence[str], Sequence[Any]]
+"""Header and columns."""
+
+_FILES = (
+    "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
+    "priors.npz", "likelihood.npz",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """What a directory holds, apart from draws and from tables for people.
+
+    Attributes
+    ----------
+    facts
+        The content of ``result.json``.
+    others
+        Other minima of U.
+    """
+
+    facts: Mapping[str, Any]
+    graph: PoseGraph
+    priors: Priors
+    likelihood: RobustLikelihood | None
+    estimate: Poses
+    trace: Array
+    others: tuple[Poses, ...] = field(default=())
+
+
+def write_result(
+    home: Path, result: StoredResult, pose_columns: Table = ((), ()), tables: Mapping[str, Table] | None = None
+) -> None:
+    """Write a result; ``pose_columns`` stand beside the poses, ``tables`` are further files by their names."""
+    home.mkdir(parents=True, exist_ok=True)
+    if all(isinstance(name, int) for name in result.graph.node_ids):
+        g2o.write_poses(home / "poses.g2o", result.estimate)
+        tum.write_poses(home / "poses.tum", result.estimate)
+    for old in home.glob("poses.mode-*.csv"):
+        old.unlink()
+    written = {"poses.csv": with_poses(result.estimate, pose_columns), **(tables or {})}
+    for name, table in written.items():
+        write_atomically(home / name, csv_text(*table).encode())
+    csvfile.write_graph(home / "graph.csv", result.graph)
+    np.save(home / "trace.npy", result.trace)
+    _write_arrays(home / "minima.npz", _minima(result.others))
+    _write_arrays(home / "priors.npz", _priors(result.priors, result.graph.n_nodes))
+    _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
+    write_atomically(home / "result.json", (json.dumps(result.facts, indent=2) + "\n").encode())
+
+
+def read_facts(home: Path) -> dict[str, Any]:
+    """The content of ``result.json``."""
+    try:
+        facts = json.loads((home / "result.json").read_text())
+    except FileNotFoundError:
+        raise DrawsError(f"{home}: no result here (there is no result.json)") from None
+    except (OSError, ValueError) as error:
+        raise DrawsError(f"{home / 'result.json'}: cannot be read ({error})") from None
+    if not isinstance(facts, dict):
+        raise DrawsError(f"{home / 'result.json'}: not the record of a solve")
+    return facts
+
+
+def read_result(home: Path) -> StoredResult:
+    """The inverse of :func:`write_result`, to the bit."""
+    facts = read_facts(home)
+    graph = csvfile.read_graph(home / "graph.csv", ReadOptions(precision="full"))
+    estimate = csvfile.read_poses(home / "poses.csv", exact=True).select(graph.node_ids)
+    others = _read_arrays(home / "minima.npz")
+    likelihood = _read_arrays(home / "likelihood.npz")
+    return StoredResult(
+        facts,
+        graph,
+        _read_priors(_read_arrays(home / "priors.npz")),
+        RobustLikelihood(**{**likelihood, "tail": float(likelihood["tail"])}) if likelihood else None,
+        estimate,
+        np.load(home / "trace.npy"),
+        tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
+    )
+
+
+def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:
+    """What an earlier run of the same solve has left; ``None`` if there is nothing, or nothing of this solve."""
+    try:
+        if read_facts(home).get("fingerprint") != fingerprint:
+            return None
+        return read_result(home)
+    except (TemposeError, OSError, ValueError, KeyError):
+        return None  # cut off, or of another version: computed anew
+
+
+def discard(home: Path) -> None:
+    """Take away what an earlier solve has left in a directory; what is not ours stays."""
+    shutil.rmtree(home / "draws", ignore_errors=True)
+    for path in [*(home / name for name in _FILES), *home.glob("poses.mode-*.csv")]:
+        path.unlink(missing_ok=True)
+
+
+def with_poses(poses: Poses, more: Table = ((), ())) -> Table:
+    """A table of poses with further columns."""
+    header = ["id", "x", "y", "z", "qw", "qx", "qy", "qz", *more[0]]
+    return header, [list(map(csvfile.name_text, poses.ids)), *poses.position.T, *poses.wxyz.T, *more[1]]
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """An ``.npz`` file, whole or not at all; without arrays there is none."""
+    if not arrays:
+        path.unlink(missing_ok=True)
+        return
+    buffer = BytesIO()
+    np.savez(buffer, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    with np.load(path) as saved:
+        return {name: saved[name] for name in saved.files}
+
+
+def _minima(others: tuple[Poses, ...]) -> dict[str, Array]:
+    return {name: np.array([getattr(one, name) for one in others]) for name in ("wxyz", "position")} if others else {}
+
+
+def _priors(priors: Priors, n: int) -> dict[str, Any]:
+    if priors.is_flat:
+        return {}
+    mean, precision = priors.gaussian(n)
+    rotation = priors.rotation_matrices(n)
+    return {"rotation": rotation, "mean": mean, "precision": precision, "on_position": priors.on_position}
+
+
+def _read_priors(saved: Mapping[str, Any]) -> Priors:
+    if not saved:
+        return Priors()
+    rotation = tuple(Bingham.from_matrix(a) for a in saved["rotation"]) or None
+    gaussian = len(saved["mean"]) > 0
+    return Priors(
+        rotation,
+        saved["mean"] if gaussian else 0.0,
+        saved["precision"] if gaussian else None,
+        bool(saved["on_position"]),
+    )

@@ -1,0 +1,59 @@
+"""What is known beforehand about wrong edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tempose._support.options import option, require
+from tempose.errors import OptionError
+
+TAILS = ("auto", "gaussian")
+
+
+def tail_of(text: str) -> float | str:
+    """``auto``, ``gaussian`` or a number."""
+    if text in TAILS:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"expected auto, gaussian or a positive number, not {text!r}") from None
+
+
+@dataclass(frozen=True)
+class Robust:
+    """Every edge is right or wrong, and the posterior says which (:mod:`tempose.model.robust`).
+
+    Parameters
+    ----------
+    inlier_probability
+        Prior probability that an edge without one of its own is right; ``None``: estimated.
+    tail
+        Of the inliers: ``auto`` (chosen by the likelihood), ``gaussian``, or ν of a heavy one.
+    trust_odometry
+        Prior probability that an edge between consecutive integer ids is right; ``None``: as any other.
+    """
+
+    inlier_probability: float | None = option(
+        None, "prior probability that an edge is right, where the file gives none (default: estimated)", metavar="P"
+    )
+    tail: float | str = option(
+        "auto",
+        "of the right edges: auto (chosen by the likelihood), gaussian, or nu of a heavy tail",
+        metavar="NU",
+        parse=tail_of,
+    )
+    trust_odometry: float | None = option(
+        None,
+        "edges between consecutive ids are right with prior probability P (0.99 if not given)",
+        metavar="P",
+        everyday=True,
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("inlier_probability", "trust_odometry"):
+            value = getattr(self, name)
+            good = value is None or 0.0 < value <= 1.0
+            require(good, f"{name.replace('_', ' ')} must be above 0 and at most 1, not {value}")
+        known = self.tail in TAILS if isinstance(self.tail, str) else self.tail > 0.0
+        require(known, f"tail must be auto, gaussian or a positive number, not {self.tail!r}")
