@@ -23,6 +23,7 @@ from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.report.solution_page import report_data
+from tempose.sampling import Auto
 from tempose.sampling.draws import Draws
 from tempose.simulation import simulate
 
@@ -303,14 +304,15 @@ def test_positions_that_nothing_determines_are_left_out() -> None:
 
 def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     made = simulate(8, seed=2)
-    solution = tempose.solve(made.graph, draws=80, chains=2, thin=20, certify=False)
+    solution = tempose.solve(made.graph, draws=80, chains=2, sampler=Auto(thin=20), certify=False)
     found = solution.diagnostics
     assert found is not None and found.level in ("not good", "bad")
     assert f"the draws are {describe.verdict(found)}" in solution.summary().splitlines()
     assert describe.edge_checks(solution.edge_checks) in solution.summary()
     home = solution.save(tmp_path)
     facts = json.loads((home / "result.json").read_text())
-    assert facts["diagnostics"] == json.loads(json.dumps(found.facts()))
+    words = {"verdict": describe.verdict(found), "advice": describe.advice(found)}
+    assert facts["diagnostics"] == json.loads(json.dumps({**found.facts(), **words}))
     assert facts["predictive"]["checked_edges"] == made.graph.n_edges
     rows = (home / "edges.csv").read_text().splitlines()
     assert rows[0].endswith(",p_value")

@@ -21,6 +21,7 @@ from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.sampling import Auto
 from tempose.sampling.draws import Draws
 from tempose.simulation import simulate
 
@@ -156,7 +157,7 @@ def test_the_documented_snippets_run(capsys: pytest.CaptureFixture[str]) -> None
     text = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 3
-    solution = tempose.solve(simulate(9, seed=3).graph, draws=60, chains=2, thin=10, certify=False)
+    solution = tempose.solve(simulate(9, seed=3).graph, draws=60, chains=2, sampler=Auto(thin=10), certify=False)
     for block in blocks:
         code = block if HAVE else "\n".join(line for line in block.splitlines() if "to_arviz" not in line)
         exec(compile(code, "diagnostics.md", "exec"), {"solution": solution})

@@ -17,11 +17,13 @@ import pytest
 import tempose
 from tempose.analysis.summary import relative_summary, summarise
 from tempose.errors import DrawsError
+from tempose.sampling import Auto
 
 SCRIPT = """
 import sys, tempose
+from tempose.sampling import Geodesic
 graph = tempose.simulate(60, shape="sphere", completeness=1.0, seed=2).graph
-tempose.solve(graph, directory=sys.argv[1], draws=int(sys.argv[2]), sampler="geodesic", thin=400, chains=2, seed=11)
+tempose.solve(graph, directory=sys.argv[1], draws=int(sys.argv[2]), sampler=Geodesic(thin=400), chains=2, seed=11)
 """
 
 
@@ -55,7 +57,7 @@ def test_killed_and_resumed_is_byte_identical(tmp_path: Path) -> None:
 
 def test_torn_tail_is_cut_and_redrawn(tmp_path: Path) -> None:
     graph = tempose.simulate(10, seed=1).graph
-    options = {"chains": 1, "seed": 3, "thin": 5}
+    options = {"chains": 1, "seed": 3, "sampler": Auto(thin=5)}
     tempose.solve(graph, directory=tmp_path / "a", draws=30, **options)
     tempose.solve(graph, directory=tmp_path / "b", draws=20, **options)
     for name in ("chain-00.f64", "chain-00.energy.f64"):
@@ -75,9 +77,9 @@ def test_threads_do_not_change_the_draws(tmp_path: Path) -> None:
 
 def test_another_run_is_not_mixed_in(tmp_path: Path) -> None:
     graph = tempose.simulate(10, seed=1).graph
-    tempose.solve(graph, directory=tmp_path, draws=8, thin=2)
+    tempose.solve(graph, directory=tmp_path, draws=8, sampler=Auto(thin=2))
     with pytest.raises(DrawsError, match="holds draws of another run"):
-        tempose.solve(graph, directory=tmp_path, draws=8, thin=2, seed=5)
+        tempose.solve(graph, directory=tmp_path, draws=8, sampler=Auto(thin=2), seed=5)
 
 
 def test_stopping_keeps_what_was_drawn_and_goes_on(tmp_path: Path) -> None:
@@ -91,18 +93,18 @@ def test_stopping_keeps_what_was_drawn_and_goes_on(tmp_path: Path) -> None:
             if len(seen) == 7:
                 stop.set()
 
-    part = tempose.solve(graph, directory=tmp_path / "a", draws=40, thin=3, stop=stop, hook=hook)
+    part = tempose.solve(graph, directory=tmp_path / "a", draws=40, sampler=Auto(thin=3), stop=stop, hook=hook)
     assert part.status == "interrupted"
     assert part.draws is not None and 7 <= part.draws.n_draws < 40
-    rest = tempose.solve(graph, directory=tmp_path / "a", draws=40, thin=3)
+    rest = tempose.solve(graph, directory=tmp_path / "a", draws=40, sampler=Auto(thin=3))
     assert rest.status == "solved"
-    tempose.solve(graph, directory=tmp_path / "b", draws=40, thin=3)
+    tempose.solve(graph, directory=tmp_path / "b", draws=40, sampler=Auto(thin=3))
     assert chain_bytes(tmp_path / "a") == chain_bytes(tmp_path / "b")
 
 
 def test_same_seed_same_draws_other_seed_others() -> None:
     graph = tempose.simulate(10, seed=1).graph
-    a, b, c = (tempose.solve(graph, draws=8, thin=2, seed=s).draws for s in (1, 1, 2))
+    a, b, c = (tempose.solve(graph, draws=8, sampler=Auto(thin=2), seed=s).draws for s in (1, 1, 2))
     assert a is not None and b is not None and c is not None
     np.testing.assert_array_equal(a.arrays[0], b.arrays[0])
     assert not np.array_equal(a.arrays[0], c.arrays[0])
@@ -136,7 +138,7 @@ def test_summary_is_blind_to_quaternion_signs_and_gauge_drift(tmp_path: Path) ->
     from tempose.geometry import quaternion as quat
 
     made = tempose.simulate(8, seed=4)
-    solution = tempose.solve(made.graph, draws=20, chains=1, thin=5)
+    solution = tempose.solve(made.graph, draws=20, chains=1, sampler=Auto(thin=5))
     draws = solution.draws
     assert draws is not None
     rng = np.random.default_rng(0)
@@ -158,7 +160,7 @@ def test_saved_solutions_reload(tmp_path: Path) -> None:
 
     made = tempose.simulate(9, seed=4)
     prior = tempose.Priors(Bingham.from_mode([1.0, 0, 0, 0], 3.0), 0.0, 0.5)
-    solution = tempose.solve(made.graph, draws=16, thin=3, priors=prior)
+    solution = tempose.solve(made.graph, draws=16, sampler=Auto(thin=3), priors=prior)
     solution.save(tmp_path / "out")
     again = tempose.Solution.load(tmp_path / "out")
     np.testing.assert_array_equal(again.estimate.wxyz, solution.estimate.wxyz)

@@ -24,6 +24,7 @@ from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.sampling import Geodesic
 from tempose.sampling.collapsed import frame_of
 from tempose.sampling.wrong_edges import RobustTarget
 from tempose.simulation import simulate
@@ -164,7 +165,7 @@ def test_stochastic_gradients_work_too(tmp_path: Path) -> None:
     made = simulate(10, completeness=0.8, seed=6)
     graph, wrong = with_wrong_edges(made, 0.2, 5)
     graph = replace(graph, initial=made.truth)
-    solution = tempose.solve(graph, robust=True, start="given", batch=16, draws=40, chains=1, thin=20)
+    solution = tempose.solve(graph, robust=True, start="given", draws=40, chains=1, sampler=Geodesic(batch=16, thin=20))
     assert solution.draws.sampler == "geodesic"
     assert set(solution.verdicts.distrusted) == set(np.flatnonzero(wrong))
 
