@@ -205,7 +205,8 @@ def test_bad_options_are_refused(bad, words):
 
 def test_probabilities_are_calibrated_and_regions_hold_the_truth():
     """Rotations with noise so wide that uniform outliers can hide in it: of the edges given p, a share p is right."""
-    from tempose.studies.experiments.robust_calibration import inside
+    from tempose.analysis.regions import inside
+    from tempose.studies.experiments.robust_calibration import distances
 
     stated, right, held, found = [], [], [], []
     for seed in range(6):
@@ -217,7 +218,8 @@ def test_probabilities_are_calibrated_and_regions_hold_the_truth():
         found.append([math.degrees(solution.graph.median_sigmas[0]), solution.parameters.inlier_probability])
         stated.append(solution.verdicts.inlier_probability)
         right.append(~bad.is_wrong)
-        held.append(inside(solution.laplace, made.truth, {"seed": seed, "rotations_only": True})["inside_80"])
+        far = distances(solution.laplace, made.truth, {"seed": seed, "rotations_only": True})
+        held.append(np.mean(inside(far, 0.8, 3)))
     assert np.mean(found, axis=0) == pytest.approx([15.0, 0.7], rel=0.1)
     p, r = np.concatenate(stated), np.concatenate(right)
     doubtful = (p > 0.05) & (p < 0.95)
