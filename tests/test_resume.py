@@ -11,6 +11,7 @@ import pytest
 import tempose
 from tempose.errors import DrawsError
 from tempose.model.graph import PoseGraph
+from tempose.sampling import Auto
 
 
 def graph() -> PoseGraph:
@@ -34,10 +35,10 @@ MEASURED = ("j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precisi
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_draws_of_other_measurements_are_not_continued(tmp_path: Path, name: str) -> None:
-    tempose.solve(graph(), directory=tmp_path, draws=8, thin=1)
+    tempose.solve(graph(), directory=tmp_path, draws=8, sampler=Auto(thin=1))
     with pytest.raises(DrawsError, match="holds draws of another run"):
-        tempose.solve(changed(name), directory=tmp_path, draws=12, thin=1)
-    again = tempose.solve(graph(), directory=tmp_path, draws=12, thin=1)
+        tempose.solve(changed(name), directory=tmp_path, draws=12, sampler=Auto(thin=1))
+    again = tempose.solve(graph(), directory=tmp_path, draws=12, sampler=Auto(thin=1))
     assert again.draws is not None and again.draws.n_draws == 12
 
 
@@ -63,7 +64,7 @@ def test_the_optimum_of_other_options_is_not_taken_over(tmp_path: Path) -> None:
 
 def test_draws_of_other_options_are_not_continued(tmp_path: Path) -> None:
     """A prior that does not show in the description of the draws."""
-    tempose.solve(graph(), directory=tmp_path, draws=8, thin=1)
+    tempose.solve(graph(), directory=tmp_path, draws=8, sampler=Auto(thin=1))
     priors = tempose.Priors(None, 0.0, 0.5)
     with pytest.raises(DrawsError, match="holds draws of another run"):
-        tempose.solve(graph(), directory=tmp_path, draws=12, thin=1, priors=priors)
+        tempose.solve(graph(), directory=tmp_path, draws=12, sampler=Auto(thin=1), priors=priors)
