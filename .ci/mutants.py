@@ -2,7 +2,8 @@
 
 Each row of the table changes one place of the source to something plausible and wrong. The package is copied to a
 temporary folder, the change is made there, and the tests named in the row run against the copy; with ``--all`` all quick
-tests do. A mutant is killed if a test fails. What survives is printed with its reason, and the exit status is 1.
+tests do. A mutant is killed if a test fails that passes on the package as it is. What survives is printed with its reason,
+and the exit status is 1.
 
 The text to be replaced must occur exactly once in its file: a table that no longer fits the source is an error, told before
 anything runs. WORDS choose the rows whose file or reason has one of them.
@@ -12,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -292,44 +293,39 @@ def misfits() -> list[str]:
     return found
 
 
-def survives(one: Mutant, everything: bool) -> bool:
-    """Whether the tests pass with the mutation."""
+def first_failure(tests: str, one: Mutant | None = None) -> str | None:
+    """Name of the first test that fails with a mutation, or on the package as it is; ``None`` if all pass."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         copy = Path(folder) / "src" / "tempose"
-        # compiled kernels are keyed by the time stamp of their file, which copy2 keeps; those of the changed file are not used
+        # compiled kernels belong to the time stamp of their file, which copy2 keeps: only those of the changed file are made anew
         shutil.copytree(PACKAGE, copy, copy_function=shutil.copy2)
-        changed = copy / one.file
-        text = changed.read_text()
-        if text.count(one.old) != 1:
-            raise SystemExit(f"{one.file} has changed while this ran: {one.old!r} is no longer there once ({one.why})")
-        changed.write_text(text.replace(one.old, one.new))
-        if inlined(one.file):
-            for stale in copy.rglob("*.nb[ic]"):
-                stale.unlink()
-        tests = [] if everything else split(one.tests)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
-        command += ["-n", "2" if everything else "0"]
+        if one is not None:
+            mutate(copy, one)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0" if tests else "2"]
         env = {**os.environ, "PYTHONPATH": str(copy.parent)}
-        run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [*command, *shlex.split(tests)], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
     if run.returncode not in (0, 1):
-        raise SystemExit(f"pytest did not run for {one.file} ({one.why}):\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-    return run.returncode == 0
+        raise SystemExit(f"pytest did not run {tests}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    failed = [line.split("::")[-1].split(" - ")[0] for line in run.stdout.splitlines() if line.startswith("FAILED")]
+    return None if run.returncode == 0 else (failed or ["an error"])[0]
 
 
-def inlined(file: str) -> bool:
-    """Whether other modules' compiled kernels may hold a copy of what is in this file."""
-    return "njit" in (PACKAGE / file).read_text() or file.startswith(("numerics/", "geometry/compiled"))
-
-
-def split(words: str) -> list[str]:
-    """Arguments of a command line."""
-    import shlex
-
-    return shlex.split(words)
+def mutate(package: Path, one: Mutant) -> None:
+    """Make the change in a copy of the package."""
+    changed = package / one.file
+    text = changed.read_text()
+    if text.count(one.old) != 1:
+        raise SystemExit(f"{one.file} has changed while this ran: {one.old!r} is no longer there once ({one.why})")
+    changed.write_text(text.replace(one.old, one.new))
+    if "njit" in text:  # other modules' compiled kernels may hold a copy of what is in this file
+        for stale in package.rglob("*.nb[ic]"):
+            stale.unlink()
 
 
 def main() -> int:
-    """Run the table; print what was killed, what survived, and the kill rate."""
+    """Run the table; print what was killed and by which test, what survived, and the kill rate."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("words", nargs="*", help="only rows whose file or reason has one of these words")
     parser.add_argument("--all", action="store_true", help="run all quick tests for each, not only those of its row")
@@ -342,16 +338,16 @@ def main() -> int:
     if arguments.list:
         print(*(f"{m.file}: {m.why}\n    {m.old}\n  → {m.new}" for m in chosen), sep="\n")
         return 0
+    which = {one: "" if arguments.all else one.tests for one in chosen}
+    for tests in dict.fromkeys(which.values()):
+        if (broken := first_failure(tests)) is not None:
+            raise SystemExit(f"{broken} fails without any mutation: {tests or 'all quick tests'}")
     survivors = 0
-    for number, one in enumerate(chosen, 1):
-        began = time.monotonic()
-        alive = survives(one, arguments.all)
-        survivors += alive
-        verdict = "SURVIVED" if alive else "killed"
-        print(
-            f"{number:3d}/{len(chosen)}  {verdict:8s}  {one.file}: {one.why} ({time.monotonic() - began:.0f} s)",
-            flush=True,
-        )
+    for number, (one, tests) in enumerate(which.items(), 1):
+        killer = first_failure(tests, one)
+        survivors += killer is None
+        verdict = "SURVIVED" if killer is None else f"killed by {killer}"
+        print(f"{number:3d}/{len(chosen)}  {one.file}: {one.why}: {verdict}", flush=True)
     print(f"kill rate {len(chosen) - survivors} of {len(chosen)}")
     return 1 if survivors else 0
 
