@@ -39,10 +39,19 @@ class Case:
         dynamics = Dynamics(Scheme("baoab"), tuning.step, tuning.friction, beta)
         return Problem(self.posterior, self.best, laplace, tuning, dynamics, thin, modes=self.modes)
 
-    def run(self, name: str, draws: int, directory: Path, beta: float = 1.0, chains: int = 1, seed: int = 0) -> Draws:
+    def run(
+        self,
+        name: str,
+        draws: int,
+        directory: Path,
+        beta: float = 1.0,
+        chains: int = 1,
+        seed: int = 0,
+        thin: int | None = None,
+    ) -> Draws:
         if name == "tempering":  # dear, and nearly independent: a few draws will do
-            draws = min(draws, 800)
-        sampler = choose(name, self.problem(beta, thin=2 if name == "tempering" else None)).sampler
+            draws, thin = min(draws, 800), thin or 2
+        sampler = choose(name, self.problem(beta, thin)).sampler
         return sample(self.posterior, sampler, SamplingPlan(beta, chains, draws, seed), directory)
 
 
