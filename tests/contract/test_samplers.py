@@ -20,7 +20,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.sampling.choice import choose
 from tempose.sampling.draws import Draws
 from tempose.sampling.driver import SamplingPlan, sample
-from tempose.sampling.sampler import SAMPLERS
+from tempose.sampling.options import SAMPLERS
 
 EXACT = ("collapsed", "geodesic-mh", "tempering")
 ADJUSTED = ("baoab-mh", "aboba-mh", "boa-mh")
