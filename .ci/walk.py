@@ -16,7 +16,7 @@ import contextlib
 import inspect
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
@@ -111,16 +111,14 @@ def _marked(function: str) -> str:
     return f"{function} (callback)" if "<locals>" in function else function
 
 
-def record(arguments: list[str]) -> Walk:
-    """Run a command of tempose, quietly, and record its walk."""
-    from tempose.cli import main
-
+def watch(command: Callable[[], int]) -> Walk:
+    """Record the walk of a function, which says by a number other than 0 that it failed."""
     walk = Walk()
     threading.setprofile(walk.profile)
     sys.setprofile(walk.profile)
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            code = main(arguments)
+            code = command()
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
@@ -135,7 +133,9 @@ def main(*arguments: str) -> int:
     if not arguments[rooms:]:
         print(__doc__, file=sys.stderr)
         return 2
-    walk = record(list(arguments[rooms:]))
+    from tempose.cli import main as run
+
+    walk = watch(lambda: run(list(arguments[rooms:])))
     if not rooms:
         for k, (name, (depth, function)) in enumerate(walk.order.items(), 1):
             print(f"{k:3d}  {'  ' * depth}{short(name)}  ({function})")
