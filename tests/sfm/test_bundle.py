@@ -65,6 +65,14 @@ def test_adjustment_finds_the_cameras_again() -> None:
     assert found.final_cost < 0.05 * found.initial_cost and after < 0.2 * before
 
 
+def test_names_with_spaces_are_no_obstacle() -> None:
+    """COLMAP's text models end a name at the first space."""
+    scene, _, _ = disturbed(0.02)
+    spaced = Poses(tuple(f"photo {k}.jpg" for k in range(len(scene.poses))), scene.poses.wxyz, scene.poses.position)
+    found, plain = adjust(dataclasses.replace(scene, poses=spaced)), adjust(scene)
+    assert found.poses.ids == spaced.ids and np.array_equal(found.poses.position, plain.poses.position)
+
+
 def test_points_alone_are_already_at_their_optimum() -> None:
     scene, _, _ = disturbed(0.02)
     found = adjust(scene, AdjustOptions(free="points"))

@@ -18,7 +18,7 @@ import numpy as np
 from tempose._support.packages import require
 from tempose._typing import Array, Mask
 from tempose.errors import GraphError, OptionError
-from tempose.io.colmap.model import model_poses
+from tempose.io.colmap.model import numbered_poses
 from tempose.model.poses import Poses
 from tempose.sfm.files import write_colmap
 from tempose.sfm.pairs import Pairs, pairs_of_posed, renumbered
@@ -138,7 +138,7 @@ def adjust(scene: Scene, options: AdjustOptions | None = None) -> Adjustment:
     summary = adjuster.solve().ceres_summary
     spent = time.process_time() - began
     return Adjustment(
-        poses=model_poses(model).select(scene.poses.ids),
+        poses=numbered_poses(model, scene.poses.ids),
         position=_points(model, len(scene.structure.status)),
         initial_cost=float(summary.initial_cost),
         final_cost=float(summary.final_cost),

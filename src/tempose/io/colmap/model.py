@@ -6,6 +6,7 @@ a colour, its mean reprojection error in pixels, and the image points it is seen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,21 @@ def read_model(folder: PathLike) -> ColmapModel:
 def model_poses(model: Any) -> Poses:
     """Poses of the images of a pycolmap model that have one, ids are their names."""
     placed = [image for image in model.images.values() if image.has_pose]
-    wxyz = np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in placed]).reshape(-1, 4)
-    t = np.array([image.cam_from_world().translation for image in placed]).reshape(-1, 3)
-    return Poses.from_node_from_world([image.name for image in placed], quat.normalize(wxyz), t)
+    return _image_poses([image.name for image in placed], placed)
+
+
+def numbered_poses(model: Any, names: Sequence[int | str]) -> Poses:
+    """Poses of the images of a pycolmap model that :func:`write_model` has written: their numbers are rows + 1.
+
+    A text model ends names at the first space, so that they may not be what they were.
+    """
+    return _image_poses(names, [model.images[row + 1] for row in range(len(names))])
+
+
+def _image_poses(names: Sequence[int | str], images: list[Any]) -> Poses:
+    wxyz = np.array([np.roll(image.cam_from_world().rotation.quat, 1) for image in images]).reshape(-1, 4)
+    t = np.array([image.cam_from_world().translation for image in images]).reshape(-1, 3)
+    return Poses.from_node_from_world(names, quat.normalize(wxyz), t)
 
 
 # ---------------------------------------------------------------------- writing
