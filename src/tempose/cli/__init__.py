@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tempose``; the entry point of the console script."""
+    from tempose.cli import console
     from tempose.cli.parser import build_parser
     from tempose.errors import OptionError, TemposeError
 
     arguments = build_parser().parse_args(argv)
+    console.notice(arguments, *getattr(arguments, "hints", ()))
     try:
         return int(arguments.run(arguments))
     except OptionError as error:

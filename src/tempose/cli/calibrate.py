@@ -7,21 +7,74 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command
+from tempose.cli.flags import add_options, solve_options
+from tempose.options import SolveOptions
 
 if TYPE_CHECKING:
     from tempose.studies.calibration import Setting
 
-_CUSTOM = {
-    "nodes": "nodes", "noise": "sigma_rot_deg", "sigma_trans": "sigma_trans", "completeness": "completeness",
-    "anisotropy": "anisotropy", "rotation_only": "rotation_only",
-}  # fmt: skip
-_FIT = ("sampler", "chains", "scheme", "scheme_noise", "step", "friction", "beta")
+_SIMULATED = ("nodes", "sigma_rot_deg", "sigma_trans", "completeness", "anisotropy", "rotation_only")
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose calibrate``."""
+    parser = add_command(
+        commands,
+        "calibrate",
+        run,
+        "show whether the draws can be trusted, on graphs whose truth is known",
+        """
+        tempose calibrate --nodes 8 --sigma-rot-deg 10 --graphs 100 -o calibration
+        tempose calibrate --settings all --graphs 150 -o calibration
+        tempose calibrate --nodes 8 --sigma-rot-deg 2 --scheme boa --scheme-noise paper -o printed
+        """,
+        usage="-o DIR [options]",
+        has_rare=True,
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="directory to write; a run that was stopped there is continued"
+    )
+    parser.add_argument("--list", action="store_true", help="say which named settings there are, and exit")
+    parser.add_argument("--graphs", type=int, default=150, metavar="N", help="graphs per setting (default 150)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same graphs and same draws (default 0)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    group = parser.add_argument_group("what to simulate")
+    group.add_argument(
+        "--settings", metavar="A,B,...", help="named settings, or all (default, unless one is described below)"
+    )
+    group.add_argument("--nodes", type=int, help="number of poses (default 8)")
+    group.add_argument("--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis (default 3)")
+    group.add_argument("--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis (default 0.05)")
+    group.add_argument("--completeness", type=float, help="share of the pairs that are measured (default 0.5)")
+    parser.rare += [
+        group.add_argument(
+            "--anisotropy", type=float, metavar="RATIO", help="largest to smallest noise of an edge (default 1)"
+        ),
+        group.add_argument("--rotation-only", type=float, metavar="SHARE", help="of the loop edges (default 0)"),
+        group.add_argument(
+            "--priors", type=_two_numbers, metavar="DEG,LENGTH", help="sigmas of priors on every pose (default: flat)"
+        ),
+    ]
+    texts = {
+        "chains": "chains per graph (default 2)",
+        "beta": "inverse temperature of the draws: any but 1 is wrong, and must be found out",
+    }
+    add_options(parser, {"chains": "how to fit, as in tempose solve"}, ("chains", "beta", "sampler"), texts)
+
+
+def _two_numbers(text: str) -> tuple[float, float]:
+    """``50,1`` as (50, 1)."""
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected DEG,LENGTH, for instance 50,1, not {text!r}") from None
+    return first, second
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
     from tempose._support.progress import Progress
-    from tempose.cli.solve import nested_options
     from tempose.errors import OptionError, TemposeError
     from tempose.studies.calibration import SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
@@ -34,15 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         raise OptionError("give a directory to write to: -o DIR (or --list to see the settings)")
     settings = _settings(arguments)
-    given = {name: value for name in _FIT if (value := getattr(arguments, name)) is not None}
-    options = nested_options("default", {"chains": CHAINS, **given})
+    options = solve_options(arguments, SolveOptions(chains=CHAINS))
     console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
     try:
         with console.progress_bar(arguments) as progress:
             result = calibrate(
-                settings, graphs=arguments.graphs, options=options, seed=arguments.seed, jobs=arguments.jobs,
-                directory=arguments.output, on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
-            )  # fmt: skip
+                settings,
+                graphs=arguments.graphs,
+                options=options,
+                seed=arguments.seed,
+                jobs=arguments.jobs,
+                directory=arguments.output,
+                on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
+            )
     except KeyboardInterrupt:
         raise TemposeError(
             f"interrupted: what is finished is kept in {arguments.output}; the same command goes on from there"
@@ -65,7 +122,7 @@ def _settings(arguments: argparse.Namespace) -> list[Setting]:
     from tempose.errors import OptionError
     from tempose.studies.calibration import SETTINGS, Setting
 
-    custom = {new: value for old, new in _CUSTOM.items() if (value := getattr(arguments, old)) is not None}
+    custom = {name: value for name in _SIMULATED if (value := getattr(arguments, name)) is not None}
     if arguments.priors is not None:
         custom["prior_sigma_rot_deg"], custom["prior_sigma_trans"] = arguments.priors
     described = [Setting("custom", **custom)] if custom else []

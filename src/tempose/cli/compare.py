@@ -5,6 +5,37 @@ from __future__ import annotations
 import argparse
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_alignment, add_command, add_graph, add_reading
+from tempose.cli.inputs import read_graph
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose compare``."""
+    parser = add_command(
+        commands,
+        "compare",
+        run,
+        "run the classical synchronisation methods on a graph, side by side",
+        """
+        tempose compare graph.g2o --truth graph.truth.g2o
+        tempose compare graph.g2o --methods chordal,eig-se3,tempose -o comparison
+        tempose compare --list
+        """,
+    )
+    add_graph(parser, nargs="?")
+    parser.add_argument("--list", action="store_true", help="say which methods there are, and exit")
+    parser.add_argument(
+        "--truth", metavar="FILE", help="true poses (g2o, tum, csv, or a data set that has them), to show errors"
+    )
+    parser.add_argument("--methods", metavar="A,B,...", help="methods to run (default: all; see --list)")
+    add_alignment(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="directory for table.json, table.csv, poses/METHOD.csv and, with matplotlib, compare.png",
+    )
+    add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -21,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         from tempose.errors import OptionError
 
         raise OptionError("give a graph to compare the methods on, or --list to see them")
-    graph = console.read_graph(arguments)
+    graph = read_graph(arguments)
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     names = None if arguments.methods is None else [name.strip() for name in arguments.methods.split(",")]
     console.notice(arguments, *graph.notices)

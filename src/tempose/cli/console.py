@@ -1,4 +1,4 @@
-"""What all commands share: printing, progress, reading with the user's options."""
+"""What all commands share: printing and progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tempose._support.tables import text_table
 
 if TYPE_CHECKING:
     from tempose._support.progress import Progress, ProgressHook
-    from tempose.model.graph import PoseGraph
 
 
 def say(arguments: argparse.Namespace, *lines: str) -> None:
@@ -48,22 +47,6 @@ def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str
     print(text_table(rows, left=(0, 1), indent="  "))
 
 
-def read_graph(arguments: argparse.Namespace) -> PoseGraph:
-    """Read the command's graph with its reading options, and print the reader's notices."""
-    from tempose.io import ReadOptions
-    from tempose.io import read_graph as read
-
-    options = ReadOptions(
-        rotation_information=arguments.rotation_information,
-        precision=arguments.precision,
-        sigma_rot_deg=arguments.sigma_rot_deg,
-        sigma_trans=arguments.sigma_trans,
-        noise=getattr(arguments, "noise", None) or "given",
-    )
-    graph = read(arguments.graph, options, arguments.format)
-    return graph
-
-
 def compiled_before() -> bool:
     """Whether the kernels have been compiled by an earlier run: numba keeps them on disk, wherever it may write."""
     from tempose.numerics.potential import gradient
@@ -84,9 +67,13 @@ def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
     from rich.progress import Progress as Bar
 
     columns = [
-        TextColumn("{task.description:>12}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    ]  # fmt: skip
+        TextColumn("{task.description:>12}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    ]
     lock = threading.Lock()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}

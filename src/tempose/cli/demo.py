@@ -6,16 +6,27 @@ import argparse
 from importlib import resources
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command
+from tempose.cli.inputs import SolveInput
+from tempose.cli.solve import solve_and_write
+from tempose.options import SolveOptions
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose demo``."""
+    parser = add_command(commands, "demo", run, "solve a bundled example and write its report", "tempose demo -o demo")
+    parser.add_argument(
+        "-o", "--output", default="tempose-demo", metavar="DIR", help="directory to write (default: tempose-demo)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same draws (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve the bundled example."""
-    from tempose.cli.solve import solve_and_write
-    from tempose.io import read_graph
-
     folder = resources.files("tempose") / "examples"
     with resources.as_file(folder / "sphere.g2o") as path, resources.as_file(folder / "sphere.truth.g2o") as truth:
         console.say(
             arguments, "A robot circled a sphere and measured its own motion with 5° and 0.05 units of noise per step:"
         )
-        return solve_and_write(arguments, read_graph(path), truth, {"seed": arguments.seed, "draws": 2000})
+        source = SolveInput(str(path), truth=str(truth))
+        return solve_and_write(arguments, source, SolveOptions(seed=arguments.seed, draws=2000))

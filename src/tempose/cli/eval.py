@@ -7,9 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_alignment, add_command
 
 if TYPE_CHECKING:
     from tempose.model.graph import PoseGraph
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose eval``."""
+    parser = add_command(
+        commands, "eval", run, "compare poses with the truth, after alignment", "tempose eval result g.truth.g2o --json"
+    )
+    parser.add_argument(
+        "estimate", metavar="EST", help="estimated poses: a file (g2o, tum, csv) or the directory of a solve"
+    )
+    parser.add_argument("truth", metavar="TRUTH", help="true poses (g2o, tum, csv, or a data set that has them)")
+    parser.add_argument(
+        "--graph",
+        metavar="FILE",
+        help="graph to compute the consistency with (default: the solve's, or EST if it has edges)",
+    )
+    add_alignment(parser)
+    parser.add_argument(
+        "--l1-alignment",
+        action="store_true",
+        help="align in the L1 sense, so that a few wrong poses do not drag the rest",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     of_sfm = (path / "cameras.csv").is_file()  # of 'tempose sfm'; 'tempose solve' writes poses.csv
     estimate = read_poses(path / ("cameras.csv" if of_sfm else "poses.csv") if path.is_dir() else path)
     truth = read_poses(arguments.truth)
-    errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.robust)
+    errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.l1_alignment)
     graph = _graph(arguments, path)
     consistency = None if graph is None else graph_consistency(graph, estimate.select(graph.node_ids))
     console.table(

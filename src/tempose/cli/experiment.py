@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from tempose.cli import console
+from tempose.cli.commands import CommandParser, Commands, add_command
+from tempose.studies.registry import EXPERIMENTS
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose experiment``: one command below it for each."""
+    parser = commands.add_parser(
+        "experiment",
+        help="reproduce a figure or table of the paper",
+        description="Reproduce a figure or table of the paper.",
+        epilog="example:\n  tempose experiment noise --quick -o noise\n  tempose experiment noise --help",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = parser.add_subparsers(metavar="NAME", required=True, parser_class=CommandParser)
+    for name, entry in EXPERIMENTS.items():
+        _add_experiment(names, name, entry.summary, entry.paper)
+    _add_experiment(names, "all", "all of them, each in a directory of its own", "All figures and tables.")
+
+
+def _add_experiment(names: Commands, name: str, summary: str, paper: str) -> None:
+    parser = add_command(names, name, run, summary, f"tempose experiment {name} --quick -o {name}")
+    parser.description = f"{summary[0].upper()}{summary[1:]}.\n\nIn the paper: " + textwrap.fill(paper, 100)
+    parser.set_defaults(name=name)
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="directory for table.json, table.csv, figure.png and the finished cells; a run that was stopped is "
+        "continued",
+    )
+    parser.add_argument("--quick", action="store_true", help="a small version, in seconds")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="random problems per setting (default: the experiment's)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first of them; same seed, same numbers (default 0)")
+    parser.add_argument(
+        "--methods", metavar="A,B,...", help="methods to compare (default: all; see tempose compare --list)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one experiment, or all of them each in a directory of its own, and say where the results are."""
     from tempose.studies.experiment import DataMissing, RunOptions, load
-    from tempose.studies.registry import EXPERIMENTS
 
     home = Path(arguments.output)
     methods = None if arguments.methods is None else tuple(name.strip() for name in arguments.methods.split(","))
@@ -46,8 +86,12 @@ def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> 
     try:
         with console.progress_bar(arguments) as progress:
             outcome = run_experiment(
-                name, home, options, jobs=arguments.jobs, progress=lambda done, total: progress(Progress(name, done, total))
-            )  # fmt: skip
+                name,
+                home,
+                options,
+                jobs=arguments.jobs,
+                progress=lambda done, total: progress(Progress(name, done, total)),
+            )
     except KeyboardInterrupt:
         raise TemposeError(
             f"interrupted: what is finished is kept in {home}; the same command goes on from there"

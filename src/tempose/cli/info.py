@@ -5,6 +5,17 @@ from __future__ import annotations
 import argparse
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command, add_graph, add_reading
+from tempose.cli.inputs import read_graph
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose info``."""
+    parser = add_command(
+        commands, "info", run, "say what is in a graph file, before solving it", "tempose info graph.g2o"
+    )
+    add_graph(parser)
+    add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -12,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.analysis.overview import overview
     from tempose.outliers.search.triangles import cycle_facts
 
-    graph = console.read_graph(arguments)
+    graph = read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}
     console.notice(arguments, *graph.notices)
     console.table(

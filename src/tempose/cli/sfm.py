@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command
 
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
@@ -19,6 +20,63 @@ if TYPE_CHECKING:
     from tempose.sfm.pipeline import Reconstruction
 
 FEATURES = "features.db"
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose sfm``."""
+    parser = add_command(
+        commands,
+        "sfm",
+        run,
+        "from photographs, or a COLMAP database or model, to cameras and points with error bars",
+        """
+        tempose sfm photographs -o castle --intrinsics K.txt
+        tempose sfm database.db -o castle --images photographs
+        """,
+    )
+    parser.add_argument(
+        "source", metavar="SOURCE", help="folder of photographs, COLMAP database, or folder of a COLMAP model"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="directory to write; features and matches found there are used again",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="find features and matches anew, although DIR has them"
+    )
+    parser.add_argument(
+        "--intrinsics",
+        metavar="FILE",
+        help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt; default: found "
+        "from EXIF and the pairs",
+    )
+    parser.add_argument(
+        "--calibration-error",
+        type=float,
+        metavar="E",
+        help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
+        "default 0.001, or 0.005 for one that is guessed; 0: perfect",
+    )
+    parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
+    parser.add_argument(
+        "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
+    )
+    parser.add_argument(
+        "--scales",
+        choices=["tracks", "truth"],
+        default="tracks",
+        help="lengths of baselines: from points that pairs share (default), or from --truth (the paper's protocol)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="guided rounds of choosing each pair's matches (default 3)"
+    )
+    parser.add_argument(
+        "--draws", type=int, default=40, metavar="N", help="posterior draws the points are made again for (default 40)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,49 @@ import argparse
 from pathlib import Path
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose simulate``."""
+    parser = add_command(
+        commands,
+        "simulate",
+        run,
+        "write a synthetic graph and its truth",
+        "tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o",
+    )
+    parser.add_argument("--nodes", type=int, default=50, help="number of poses (default 50)")
+    parser.add_argument(
+        "--shape",
+        default="random",
+        choices=["random", "sphere", "torus", "grid", "trajectory"],
+        help="kind of graph (default: random, the paper's)",
+    )
+    parser.add_argument(
+        "--completeness", type=float, default=0.5, help="share of the possible edges that are measured (default 0.5)"
+    )
+    parser.add_argument(
+        "--sigma-rot-deg", type=float, default=3.0, metavar="DEG", help="rotation noise per axis (default 3)"
+    )
+    parser.add_argument(
+        "--sigma-trans", type=float, default=0.05, metavar="LENGTH", help="translation noise per axis (default 0.05)"
+    )
+    parser.add_argument(
+        "--wrong-edges",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of measurements that are replaced by any rotation and translation (default 0)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same graph (default 0)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="graph to write; the truth goes to FILE with .truth before its ending",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,8 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     console.emit(
         arguments,
         {
-            "graph": str(path), "truth": str(truth), "seed": arguments.seed, "shape": arguments.shape,
-            "n_nodes": made.graph.n_nodes, "n_edges": made.graph.n_edges,
+            "graph": str(path),
+            "truth": str(truth),
+            "seed": arguments.seed,
+            "shape": arguments.shape,
+            "n_nodes": made.graph.n_nodes,
+            "n_edges": made.graph.n_edges,
         },
-    )  # fmt: skip
+    )
     return 0

@@ -8,51 +8,110 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
-from tempose.optimum.options import TgMcmc, optimiser_named
+from tempose.cli.commands import Commands, add_command, add_graph, add_reading
+from tempose.cli.flags import add_options, solve_options
+from tempose.cli.inputs import SolveInput, given_reading, read_record
+from tempose.errors import OptionError
 from tempose.options import SolveOptions
-from tempose.outliers.options import Robust
-from tempose.sampling.options import sampler_named
 
-if TYPE_CHECKING:
-    from tempose.model.graph import PoseGraph
-
-_OPTIONS = (
-    "robust", "noise", "inlier_probability", "tail", "trust_odometry",
-    "start", "optimiser", "certify", "optimise_steps", "anneal", "draws", "chains", "beta", "sampler", "scheme",
-    "scheme_noise", "letters", "step", "friction", "thin", "warmup", "batch", "gauge", "starts", "seed",
-)  # fmt: skip
+HEADINGS = {"noise": "noise and wrong edges", "start": "optimum", "draws": "draws and error bars"}
 
 
-_SAMPLER = ("scheme", "scheme_noise", "letters", "step", "friction", "batch", "thin", "warmup")
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose solve``."""
+    parser = add_command(
+        commands,
+        "solve",
+        run,
+        "compute poses, error bars and a report from a graph",
+        """
+        tempose solve graph.g2o -o result
+        tempose solve graph.g2o -o result --draws 2000 --gauge centroid --seed 7
+        tempose solve graph.g2o -o result --robust --noise auto
+        tempose solve graph.g2o -o paper --preset paper
+        tempose solve --config result/result.json -o again
+        """,
+        usage="GRAPH -o DIR [options]",
+        has_rare=True,
+    )
+    add_graph(parser, nargs="?")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="directory to write; a run that was stopped there is continued",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="discard what another run left in DIR")
+    parser.add_argument("--truth", metavar="FILE", help="true poses, to show errors in the report")
+    parser.add_argument("--no-report", action="store_true", help="do not write report.html")
+    parser.add_argument(
+        "--preset",
+        choices=["default", "paper"],
+        help="default: right draws, automatic step; paper: the paper's scheme as printed",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="repeat the solve of this result.json: its graph and its options, but for those given here",
+    )
+    add_options(parser, HEADINGS)
+    add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, solve, write the directory, print a summary."""
-    graph = console.read_graph(arguments)
-    given = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name, None) is not None}
-    return solve_and_write(arguments, graph, arguments.truth, given)
+    return solve_and_write(arguments, *_task(arguments))
 
 
-def solve_and_write(
-    arguments: argparse.Namespace, graph: PoseGraph, truth_path: str | Path | None, given: dict[str, Any]
-) -> int:
+def _task(arguments: argparse.Namespace) -> tuple[SolveInput, SolveOptions]:
+    """What to solve and how: as given, else as recorded in ``--config``, else as usual."""
+    base, recorded = SolveOptions(), None
+    if arguments.config is not None:
+        if arguments.preset is not None:
+            raise OptionError("--preset and --config both say what all options are: give one of them")
+        base, recorded = read_record(Path(arguments.config))
+    elif arguments.preset == "paper":
+        from tempose import paper
+
+        base = paper.preset()
+    options = solve_options(arguments, base)
+    return _source(arguments, recorded, options.noise), options
+
+
+def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: str) -> SolveInput:
+    reading = {**({} if recorded is None else recorded.reading), **given_reading(arguments)}
+    reading["noise"] = "auto" if noise == "auto" else "given"  # what will be estimated need not be in the file
+    if arguments.graph is not None:  # a truth or a format on record would be those of another file
+        return SolveInput(arguments.graph, reading, arguments.format, arguments.truth)
+    if recorded is None:
+        raise OptionError("give a graph to solve: tempose solve GRAPH -o DIR (or --config FILE that names one)")
+    return replace(
+        recorded,
+        reading=reading,
+        format=arguments.format or recorded.format,
+        truth=arguments.truth or recorded.truth,
+    )
+
+
+def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: SolveOptions) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
     from tempose.io import read_poses
     from tempose.report.solution_page import write_report
     from tempose.solver import solve
 
-    options = nested_options(getattr(arguments, "preset", "default"), given)
-    truth = None if truth_path is None else read_poses(truth_path)
+    graph = source.read()
+    truth = None if source.truth is None else read_poses(source.truth)
     home = Path(arguments.output)
     prepare_directory(home, getattr(arguments, "overwrite", False))
     stop = threading.Event()
     with console.progress_bar(arguments) as progress, _interruptible(stop):
         solution = solve(graph, options, directory=home, progress=progress, stop=stop)
     console.notice(arguments, *solution.notices)
-    solution.save(home)
+    record = {"input": source.facts()}
+    solution.save(home, record=record)
     if not getattr(arguments, "no_report", False):
         write_report(home / "report.html", solution, truth)
     console.say(arguments, solution.summary())
@@ -68,36 +127,12 @@ def solve_and_write(
         )
     page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
     console.say(arguments, f"written to {home}{page}")
-    console.emit(arguments, solution.facts())
+    console.emit(arguments, {**solution.facts(), **record})
     if solution.status == "interrupted":
         kept = solution.draws.n_draws if solution.draws is not None else 0
         console.say(arguments, f"interrupted: {kept} draws are kept; the same command goes on from here")
         return 1
     return 0
-
-
-def nested_options(preset: str, given: dict[str, Any]) -> SolveOptions:
-    """Options from the flat ones of the command line."""
-    from tempose import paper
-    from tempose.errors import OptionError
-
-    base = paper.preset() if preset == "paper" else SolveOptions()
-    flat = dict(given)
-    robust = {k: flat.pop(k) for k in ("inlier_probability", "tail", "trust_odometry") if k in flat}
-    if robust and not flat.get("robust"):
-        raise OptionError(f"{', '.join(robust)}: only with robust")
-    if flat.get("robust"):
-        flat["robust"] = Robust(**robust)
-    own = {k: flat.pop(k) for k in _SAMPLER if k in flat}
-    foreign = [k for k in own if k not in ("thin", "warmup")]
-    name = flat.pop("sampler", "geodesic" if foreign else base.sampler.name)
-    flat["sampler"] = replace(base.sampler, **own) if name == base.sampler.name else sampler_named(name, **own)
-    steps = {k: flat.pop(old) for k, old in (("steps", "optimise_steps"), ("anneal", "anneal")) if old in flat}
-    optimiser = optimiser_named(flat.pop("optimiser")) if "optimiser" in flat else base.optimiser
-    if isinstance(optimiser, TgMcmc):
-        both = {k: own[k] for k in ("step", "friction", "batch") if k in own and preset == "paper"}
-        optimiser = replace(optimiser, **steps, **both)
-    return base.changed(**flat, optimiser=optimiser)
 
 
 def prepare_directory(home: Path, overwrite: bool) -> None:

@@ -6,6 +6,22 @@ import argparse
 import time
 
 from tempose.cli import console
+from tempose.cli.commands import Commands, add_command
+
+
+def add_parser(commands: Commands) -> None:
+    """Options of ``tempose view``."""
+    parser = add_command(
+        commands,
+        "view",
+        run,
+        "show a reconstruction in the browser, served from this machine only",
+        "tempose view castle",
+    )
+    parser.add_argument("directory", metavar="DIR", help="directory written by 'tempose sfm'")
+    parser.add_argument("--port", type=int, default=8080, help="port on 127.0.0.1 (default 8080, or the next free one)")
+    parser.add_argument("--no-open", action="store_true", help="do not open the browser, print the address")
+    parser.add_argument("--seconds", type=float, help="stop after this time (default: at Ctrl-C)")
 
 
 def run(arguments: argparse.Namespace) -> int:

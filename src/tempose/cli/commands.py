@@ -1,0 +1,171 @@
+"""What the parsers of all commands share: their shape, their help, common options, and old names of options."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tempose._support.tables import text_table
+
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+"""What a command adds its parser to."""
+
+PRINTING = "printing"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose ``--help`` leaves out the options called rare; ``--help-all`` shows them."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.rare: list[argparse.Action] = []
+        self.words: dict[str, Mapping[str, str]] = {}  # by flag: what it takes, with the meaning of each
+        self.shows_all = False
+
+    def format_help(self) -> str:
+        """The help; rare options and the meanings of words only if all is asked for."""
+        self._action_groups.sort(key=lambda group: group.title == PRINTING)  # last: it is the same everywhere
+        if self.shows_all:
+            return super().format_help() + "".join(_meanings(*item) for item in self.words.items())
+        texts = [action.help for action in self.rare]
+        for action in self.rare:
+            action.help = argparse.SUPPRESS
+        try:
+            return super().format_help() + f"\nAll options: {self.prog} --help-all\n"
+        finally:
+            for action, text in zip(self.rare, texts, strict=True):
+                action.help = text
+
+
+def _meanings(flag: str, words: Mapping[str, str]) -> str:
+    return f"\n{flag}:\n{text_table(list(words.items()), left=(0, 1), indent='  ')}\n"
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        assert isinstance(parser, CommandParser)
+        parser.shows_all = True
+        parser.print_help()
+        parser.exit()
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    example: str,
+    usage: str | None = None,
+    has_rare: bool = False,
+) -> CommandParser:
+    """Add a command with its summary, its examples, and what all commands have: ``--json`` and ``--quiet``.
+
+    Parameters
+    ----------
+    commands
+        Of the parser above it.
+    name, summary
+        Its name, and what it does, in a line.
+    run
+        What does it.
+    example
+        Lines of a shell.
+    usage
+        Its arguments in a line, if they are too many for argparse's own.
+    has_rare
+        Whether it has options that only ``--help-all`` shows.
+    """
+    parser = commands.add_parser(
+        name,
+        help=summary.replace("%", "%%"),  # argparse formats it
+        usage=None if usage is None else f"%(prog)s {usage}",
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="example:\n" + textwrap.indent(textwrap.dedent(example).strip(), "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    parser.shows_all = not has_rare
+    if has_rare:
+        parser.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, rare ones too")
+    output = parser.add_argument_group(PRINTING)
+    output.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
+
+
+def add_graph(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    """The graph that a command works on."""
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        nargs=nargs,
+        help="graph: a file (g2o, csv, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch)",
+    )
+
+
+READING = ("precision", "rotation_information", "sigma_rot_deg", "sigma_trans")
+"""Options of :class:`tempose.io.ReadOptions`, by name."""
+
+
+def add_reading(parser: CommandParser) -> None:
+    """How a graph's file is to be understood. Defaults are those of :class:`tempose.io.ReadOptions`."""
+    group = parser.add_argument_group("reading the graph")
+    group.add_argument(
+        "--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis, for files that do not give it"
+    )
+    group.add_argument(
+        "--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis, for files that do not give it"
+    )
+    precision = group.add_argument(
+        "--precision",
+        choices=["isotropic", "full"],
+        help="one concentration and one variance per edge (default, the paper's model), or the full 3x3 blocks",
+    )
+    information = group.add_argument(
+        "--rotation-information",
+        choices=["rotation-vector", "quaternion-vector"],
+        help="what a g2o rotation block is the inverse covariance of: the rotation vector (default; GTSAM, SE-Sync) "
+        "or the quaternion's vector part (g2o itself), which is four times less precise",
+    )
+    group.add_argument(
+        "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
+    )
+    parser.rare += [precision, information]
+
+
+def add_alignment(parser: argparse.ArgumentParser) -> None:
+    """How poses are aligned with the truth."""
+    parser.add_argument(
+        "--alignment",
+        default="se3",
+        choices=["se3", "sim3", "positions-se3", "positions-sim3"],
+        help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone",
+    )
+
+
+class _Renamed(argparse.Action):
+    """An old name: does what the new one does, and leaves a hint in the namespace."""
+
+    def __init__(self, option_strings: Sequence[str], new: argparse.Action, **more: Any) -> None:
+        super().__init__(option_strings, **more)
+        self.new = new
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, old: str | None = None
+    ) -> None:
+        name = self.new.option_strings[0]
+        hint = f"{old} is now {name}; the old name is accepted until the next version"
+        namespace.hints = [*getattr(namespace, "hints", ()), hint]
+        self.new(parser, namespace, values, name)
+
+
+def accept_old_names(parser: argparse.ArgumentParser, new_names: Mapping[str, str]) -> None:
+    """Let options be called by their old names, too, with a hint and out of the help."""
+    for old, new in new_names.items():
+        action = parser._option_string_actions[new]
+        syntax: dict[str, Any] = {"dest": action.dest, "nargs": action.nargs, "type": action.type}
+        parser.add_argument(
+            old, action=_Renamed, new=action, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **syntax
+        )

@@ -1,0 +1,83 @@
+"""What a command reads, and what ``result.json`` says of it, so that a solve can be repeated from its own result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tempose.cli.commands import READING
+from tempose.errors import OptionError, ParseError
+from tempose.options import SolveOptions
+
+if TYPE_CHECKING:
+    from tempose.model.graph import PoseGraph
+
+
+@dataclass(frozen=True)
+class SolveInput:
+    """A graph's file and how to understand it.
+
+    Attributes
+    ----------
+    graph
+        The file or folder.
+    reading
+        Options of :class:`tempose.io.ReadOptions`, by name.
+    format
+        Of the file, if it does not tell by itself.
+    truth
+        True poses, if there are any.
+    """
+
+    graph: str
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    format: str | None = None
+    truth: str | None = None
+
+    def read(self) -> PoseGraph:
+        """The graph."""
+        from tempose.io import ReadOptions, read_graph
+
+        return read_graph(self.graph, ReadOptions(**self.reading), self.format)
+
+    def facts(self) -> dict[str, Any]:
+        """For ``result.json``: all reading options, and paths that hold in every working directory."""
+        from tempose.io import ReadOptions
+
+        return {
+            "graph": str(Path(self.graph).resolve()),
+            "reading": asdict(ReadOptions(**self.reading)),
+            "format": self.format,
+            "truth": None if self.truth is None else str(Path(self.truth).resolve()),
+        }
+
+
+def given_reading(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Reading options that were given."""
+    return {name: value for name in READING if (value := getattr(arguments, name)) is not None}
+
+
+def read_graph(arguments: argparse.Namespace) -> PoseGraph:
+    """The command's graph, read with its reading options."""
+    return SolveInput(arguments.graph, given_reading(arguments), arguments.format).read()
+
+
+def read_record(path: Path) -> tuple[SolveOptions, SolveInput | None]:
+    """Options and input of a solve, from its ``result.json`` or the directory of it."""
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        options, source = SolveOptions.from_dict(facts["options"]), facts.get("input")
+        return options, None if source is None else SolveInput(**source)
+    except OSError as error:
+        raise ParseError(
+            file, None, f"cannot be read: {error.strerror}; --config takes the result.json of a solve"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ParseError(file, None, "is not the result.json of a solve of this version") from None
+    except OptionError as error:
+        raise ParseError(file, None, str(error)) from None
