@@ -31,6 +31,7 @@ from tempose.outliers.competing import Alternative
 from tempose.outliers.estimate import Competitor, RobustSolution
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.verdicts import EdgeVerdicts
+from tempose.sampling.sampler import Cause, Reason
 
 __all__ = [
     "advice",
@@ -50,6 +51,7 @@ __all__ = [
     "noise_levels",
     "of_graph",
     "optimiser_trouble",
+    "reason",
     "sigmas",
     "starts",
     "verdict",
@@ -256,6 +258,28 @@ def _round_up(x: float) -> int:
     """To two digits."""
     unit = int(10 ** max(math.floor(math.log10(x)) - 1, 0))
     return math.ceil(x / unit) * unit
+
+
+def reason(why: Reason) -> str:
+    """Why a sampler was chosen."""
+    if why.cause in (Cause.MODES, Cause.MODES_WITHOUT_JUMPS):
+        jumps = ", and jumps between them are not possible" if why.cause is Cause.MODES_WITHOUT_JUMPS else ""
+        return f"several starts led to {why.value:.0f} modes{jumps}"
+    cannot = {
+        Cause.NO_MINIMUM: "there is no strict minimum",
+        Cause.ANISOTROPIC_EDGES: "there is a translation with a different precision along different axes",
+        Cause.ANISOTROPIC_PRIORS: "there is a prior with a different precision along different axes",
+        Cause.TEMPERED_MIXTURE: f"wrong edges at β = {why.value:g}",
+        Cause.LOOSE_WITHOUT_WRONG_EDGES: "the kept edges have no strict minimum",
+    }
+    if why.cause in cannot:
+        return f"positions cannot be integrated out: {cannot[why.cause]}"
+    return {
+        Cause.ASKED: "asked for",
+        Cause.WIDE: f"the posterior is wide: σ = {why.value:.0f}° for the rotation along an edge",
+        Cause.REJECTED: "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
+        Cause.INTEGRATED_OUT: f"positions can be integrated out, and {why.value:.0%} of a pilot run was accepted",
+    }[why.cause]
 
 
 def modes(found: Modes) -> str:

@@ -289,7 +289,7 @@ class Solution:
     def _draw_lines(self, draws: Draws) -> list[str]:
         return [
             f"{draws.n_draws} draws at β = {self.options.beta:g}, mean U = {draws.mean_potential:.6g}",
-            f"sampler {draws.sampler} ({draws.reason}): acceptance {draws.acceptance:.2f}, "
+            f"sampler {draws.sampler} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
             f"{draws.gradients_per_draw:.3g} gradients a draw",
         ]
 
@@ -448,7 +448,7 @@ def _sampler_facts(draws: Draws | None) -> dict[str, Any] | None:
         return None
     return {
         "name": draws.sampler,
-        "reason": draws.reason,
+        "reason": describe.reason(draws.reason),
         "acceptance": plain(draws.acceptance),
         "gradients_per_draw": plain(draws.gradients_per_draw),
         "settings": draws.settings,

@@ -289,7 +289,7 @@ def draw(run: Run) -> None:
 
     run.draws = sample(
         run.posterior, choice.sampler, plan, run.home / "draws", on_draw=on_draw, hook=run.hook, stop=run.stop,
-        description={"fingerprint": mark, "reason": choice.reason},
+        description={"fingerprint": mark, "reason": choice.reason.facts()},
     )  # fmt: skip
 
 

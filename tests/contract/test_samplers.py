@@ -154,7 +154,7 @@ def test_settings_are_enough_to_make_the_sampler_again(case: Case, tmp_path: Pat
     """Through JSON, as a result records them, and without the seed of the pilot chains that found them."""
     problem, plan = case.problem(), SamplingPlan(1.0, 1, 5, 3)
     first = choose(name, problem)
-    recorded = json.loads(json.dumps({"sampler": name, "reason": first.reason, **first.sampler.settings()}))
+    recorded = json.loads(json.dumps({"sampler": name, "reason": first.reason.facts(), **first.sampler.settings()}))
     again = choose("auto", replace(problem, seed=99), recorded)
     assert again.sampler.name == name and again.reason == first.reason
     assert json.dumps(again.sampler.settings()) == json.dumps(first.sampler.settings())

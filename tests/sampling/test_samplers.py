@@ -13,7 +13,7 @@ import pytest
 import tempose
 from helpers.graphs import random_graph
 from helpers.sampling import Case, eight_nodes, mean_and_error, optimum, with_parts
-from tempose import paper
+from tempose import describe, paper
 from tempose._support import streams
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
@@ -341,7 +341,7 @@ def wide_energy(case: Case) -> float:
 def test_auto_takes_collapsed_where_it_is_exact_and_good(eight: Case) -> None:
     choice = choose("auto", eight.problem())
     assert choice.sampler.name == "collapsed"
-    assert "accepted" in choice.reason
+    assert "accepted" in describe.reason(choice.reason)
 
 
 def anisotropic() -> Case:
@@ -356,7 +356,7 @@ def test_auto_falls_back_where_positions_cannot_be_integrated_out(tmp_path: Path
     case = anisotropic()
     choice = choose("auto", case.problem())
     assert choice.sampler.name == "geodesic-mh"
-    assert "different precision along different axes" in choice.reason
+    assert "different precision along different axes" in describe.reason(choice.reason)
     with pytest.raises(NotApplicable, match="use the sampler geodesic-mh"):
         choose("collapsed", case.problem())
     draws = case.run("auto", 2000, tmp_path, beta=20.0)
@@ -368,7 +368,7 @@ def test_auto_falls_back_without_a_minimum() -> None:
     case = replace(one_edge(5.0))
     choice = choose("auto", replace(case.problem(), laplace=None))
     assert choice.sampler.name == "geodesic-mh"
-    assert "no strict minimum" in choice.reason
+    assert "no strict minimum" in describe.reason(choice.reason)
     with pytest.raises(NotApplicable, match="not positive definite"):
         choose("collapsed", replace(case.problem(), laplace=None))
 
@@ -383,12 +383,12 @@ def test_auto_falls_back_far_from_gaussian(monkeypatch: pytest.MonkeyPatch) -> N
     case = Case(posterior, best.poses, best.potential)
     choice = choose("auto", case.problem(0.02))
     assert choice.sampler.name == "geodesic-mh"
-    assert "wide" in choice.reason
+    assert "wide" in describe.reason(choice.reason)
     with monkeypatch.context() as patch:
         patch.setattr("tempose.sampling.choice.WIDE", math.inf)
         choice = choose("auto", case.problem(0.02))
     assert choice.sampler.name == "geodesic-mh"
-    assert "far from Gaussian" in choice.reason
+    assert "far from Gaussian" in describe.reason(choice.reason)
 
 
 def test_the_choice_is_recorded_and_printed(eight: Case, tmp_path: Path) -> None:

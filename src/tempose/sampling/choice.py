@@ -14,7 +14,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.laplace import Laplace
 from tempose.sampling import adjusted, collapsed, geodesic, jumping, targets, tempering
 from tempose.sampling.geodesic import MetropolisSampler
-from tempose.sampling.sampler import Sampler
+from tempose.sampling.sampler import Cause, Reason, Sampler
 from tempose.sampling.tuning import Tuning
 
 WIDE = 0.5  # radians: standard deviation of a measured relative rotation from which a Gaussian is a bad guide
@@ -25,7 +25,7 @@ class Choice:
     """A sampler, ready to run, and why it was chosen."""
 
     sampler: Sampler
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Problem:
             raise NotApplicable(
                 "the sampler collapsed needs a strict minimum of U: the Hessian at the estimate is not positive definite; "
                 "use the sampler geodesic-mh (or auto, which chooses it)",
-                cause="there is no strict minimum",
+                cause=Cause.NO_MINIMUM,
             )
         thin, warmup = self._trajectories(collapsed.WARMUP)
         if settings is not None:
@@ -156,33 +156,23 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
         If the sampler asked for is not exact for this problem.
     """
     if recorded is not None:
-        name, reason = recorded["sampler"], recorded["reason"]
-        return Choice(_make(name, problem, recorded), reason)
+        return Choice(_make(recorded["sampler"], problem, recorded), Reason.from_facts(recorded["reason"]))
     if name != "auto":
-        return Choice(_make(name, problem, None), "asked for")
+        return Choice(_make(name, problem, None), Reason(Cause.ASKED))
     if problem.modes:
-        many = f"several starts led to {len(problem.modes) + 1} modes"
-        for make, why in (
-            (problem.jumping, many),
-            (problem.tempering, f"{many}, and jumps between them are not possible"),
-        ):
+        count = len(problem.modes) + 1
+        for make, cause in ((problem.jumping, Cause.MODES), (problem.tempering, Cause.MODES_WITHOUT_JUMPS)):
             with contextlib.suppress(NotApplicable):  # too large for tempering: the draws stay in one mode
-                return Choice(make(), why)
+                return Choice(make(), Reason(cause, count))
     if problem.laplace is not None and (sigma := collapsed.widest_edge(problem.laplace)) > WIDE:
-        return Choice(
-            problem.geodesic_mh(),
-            f"the posterior is wide: σ = {math.degrees(sigma):.0f}° for the rotation along an edge",
-        )
+        return Choice(problem.geodesic_mh(), Reason(Cause.WIDE, math.degrees(sigma)))
     try:
         sampler, acceptance = problem.collapsed()
     except NotApplicable as error:
-        return Choice(problem.geodesic_mh(), f"positions cannot be integrated out: {error.cause}")
+        return Choice(problem.geodesic_mh(), Reason(Cause(error.cause), problem.dynamics.beta))
     if acceptance < collapsed.LEAST_ACCEPTANCE:
-        return Choice(
-            problem.geodesic_mh(),
-            "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
-        )
-    return Choice(sampler, f"positions can be integrated out, and {acceptance:.0%} of a pilot run was accepted")
+        return Choice(problem.geodesic_mh(), Reason(Cause.REJECTED, acceptance))
+    return Choice(sampler, Reason(Cause.INTEGRATED_OUT, acceptance))
 
 
 def _make(name: str, problem: Problem, recorded: dict[str, Any] | None) -> Sampler:

@@ -41,7 +41,7 @@ from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, analyze
 from tempose.optimum.laplace import Laplace
-from tempose.sampling.sampler import Chain, Draw, Tuned
+from tempose.sampling.sampler import Cause, Chain, Draw, Tuned
 
 if TYPE_CHECKING:
     from tempose.numerics.chart import Frame
@@ -313,10 +313,14 @@ class PositionPrecision:
     def __init__(self, posterior: Posterior, held: Mask) -> None:
         graph = posterior.graph
         self.of_edges = _scalars(
-            graph.translation_precision_matrices, "a translation with a different precision along different axes"
+            graph.translation_precision_matrices,
+            "a translation with a different precision along different axes",
+            Cause.ANISOTROPIC_EDGES,
         )
         prior = _scalars(
-            posterior.priors.gaussian(graph.n_nodes)[1], "a prior with a different precision along different axes"
+            posterior.priors.gaussian(graph.n_nodes)[1],
+            "a prior with a different precision along different axes",
+            Cause.ANISOTROPIC_PRIORS,
         )
         self.prior = prior if len(prior) else np.zeros(graph.n_nodes)
         self.graph, self.fixed = graph, held[:, 3]
@@ -332,13 +336,13 @@ class PositionPrecision:
         return self.symbolic.factor(diagonal.reshape(n, 1, 1), off.reshape(-1, 1, 1))
 
 
-def _scalars(precision: Array, what: str) -> Array:
+def _scalars(precision: Array, what: str, cause: Cause) -> Array:
     scalar: Array = np.einsum("maa->m", precision) / 3.0
     spread = np.abs(precision - scalar[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
     if np.any(spread > 1e-12 * np.abs(scalar)):
         raise NotApplicable(
             f"the sampler collapsed cannot integrate the positions out: there is {what}, so that their precision depends "
             "on the rotations; use the sampler geodesic-mh (or auto, which chooses it)",
-            cause=f"there is {what}",
+            cause=cause,
         )
     return scalar

@@ -25,7 +25,7 @@ import numpy as np
 from tempose._support.files import write_atomically
 from tempose._typing import Array, NodeId
 from tempose.errors import DrawsError
-from tempose.sampling.sampler import Draw
+from tempose.sampling.sampler import Draw, Reason
 
 FORMAT = 1
 _BYTES = 8
@@ -123,7 +123,7 @@ class Draws:
     directory: Path | None = None
     costs: tuple[Array, ...] = ()
     sampler: str = ""
-    reason: str = ""
+    reason: Reason = Reason()
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -218,5 +218,9 @@ def read_draws(directory: str | Path) -> Draws:
     settings = {k: v for k, v in description.items() if k not in shared}
     return Draws(
         ids, float(description["beta"]), tuple(arrays), tuple(energies), directory, tuple(costs),
-        str(description.get("sampler", "geodesic")), str(description.get("reason", "")), settings,
+        str(description.get("sampler", "geodesic")), _reason(description), settings,
     )  # fmt: skip
+
+
+def _reason(description: dict[str, Any]) -> Reason:
+    return Reason.from_facts(description["reason"]) if isinstance(description.get("reason"), dict) else Reason()

@@ -6,12 +6,47 @@ comes from the generator it is given, so the driver decides which random numbers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import Any, Protocol
 
 import numpy as np
 
 from tempose._typing import Array
+
+
+class Cause(StrEnum):
+    """Why a sampler was chosen, or does not apply."""
+
+    ASKED = "asked for"
+    MODES = "several modes"
+    MODES_WITHOUT_JUMPS = "several modes, no jumps"
+    WIDE = "wide posterior"
+    NO_MINIMUM = "no strict minimum"
+    ANISOTROPIC_EDGES = "anisotropic translations"
+    ANISOTROPIC_PRIORS = "anisotropic priors"
+    TEMPERED_MIXTURE = "wrong edges, tempered"
+    LOOSE_WITHOUT_WRONG_EDGES = "no strict minimum of the kept edges"
+    REJECTED = "pilot run rejected"
+    INTEGRATED_OUT = "positions integrated out"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A cause, and the number behind it: modes, degrees, or the share of a pilot run that was accepted."""
+
+    cause: Cause = Cause.ASKED
+    value: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"cause": self.cause, "value": self.value}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Reason:
+        """The inverse of :meth:`facts`."""
+        return cls(Cause(facts["cause"]), float(facts["value"]))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from tempose.sampling.collapsed import (
     frame_of,
     widest_edge,
 )
+from tempose.sampling.sampler import Cause
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,7 @@ def _metric(laplace: Laplace) -> Laplace:
         raise NotApplicable(
             f"the sampler collapsed cannot integrate the positions out: wrong edges at β = {laplace.beta:g}, so that the "
             "posterior is no mixture; use the sampler geodesic-mh (or auto, which chooses it)",
-            cause=f"wrong edges at β = {laplace.beta:g}",
+            cause=Cause.TEMPERED_MIXTURE,
         )
     try:
         return Laplace(Curvature(kept_problem(laplace.curvature.posterior, laplace.poses)), laplace.poses)
@@ -194,5 +195,5 @@ def _metric(laplace: Laplace) -> Laplace:
         raise NotApplicable(
             "the sampler collapsed cannot integrate the positions out: the kept edges have no strict minimum, so that there "
             "is no metric; use the sampler geodesic-mh (or auto, which chooses it)",
-            cause="the kept edges have no strict minimum",
+            cause=Cause.LOOSE_WITHOUT_WRONG_EDGES,
         ) from None
