@@ -14,6 +14,7 @@ import tempose
 from helpers.kernels import packed, random_graph, random_poses
 from helpers.sampling import Case, mean_and_error
 from helpers.wrong_edges import with_wrong_edges
+from tempose import describe
 from tempose.analysis.edge_checks import check_edges
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
@@ -177,7 +178,7 @@ def test_auto_prefers_collapsed_and_refuses_it_where_it_is_not_exact() -> None:
     assert tempose.solve(graph, robust=True, start="given", draws=8).draws.sampler == "collapsed"
     cold = tempose.solve(graph, robust=True, start="given", draws=8, beta=2.0)
     assert cold.draws.sampler == "geodesic-mh"
-    assert "wrong edges at β = 2" in cold.draws.reason
+    assert "wrong edges at β = 2" in describe.reason(cold.draws.reason)
     with pytest.raises(NotApplicable, match="no mixture"):
         tempose.solve(graph, robust=True, start="given", draws=8, beta=2.0, sampler="collapsed")
 
