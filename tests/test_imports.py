@@ -56,6 +56,13 @@ def test_every_room_has_a_layer() -> None:
     assert {house.room(name) for name in GRAPH} == {*RANK, "tempose"}
 
 
+def test_the_picture_in_contributing_is_this_one() -> None:
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+    picture = text.split("```")[3].strip().splitlines()
+    drawn = [sorted(line.split("  ")[0].split(", ")) for line in (one.strip() for one in picture)]
+    assert drawn == [sorted(names) for names in LAYERS]
+
+
 def upward(graph: dict[str, set[str]]) -> list[str]:
     """Imports that do not point down, nor stay in their room."""
     return [

@@ -30,6 +30,7 @@ from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
 from tempose.model.gauge import FRAME, ORDER, Gauge
 from tempose.model.graph import PoseGraph
+from tempose.model.pose import Pose
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior, Priors, Residuals
 from tempose.model.robust import RobustLikelihood
@@ -114,7 +115,7 @@ class Solution:
         """Pose and error bars of a node."""
         row = self.estimate.row(node)
         covariance = None if self.nodes is None else np.asarray(self.nodes.covariance[row])
-        return NodeEstimate(node, self.estimate.wxyz[row], self.estimate.position[row], covariance, str(self.gauge))
+        return NodeEstimate(node, self.estimate[node], covariance, str(self.gauge))
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
@@ -418,7 +419,7 @@ class NodeEstimate:
 
     Attributes
     ----------
-    wxyz, position
+    pose
         world_from_node.
     covariance
         6×6: rotation vector (radians), then position, world frame; ``None`` if nothing is known.
@@ -427,10 +428,14 @@ class NodeEstimate:
     """
 
     node: NodeId
-    wxyz: Array
-    position: Array
+    pose: Pose
     covariance: Array | None
     gauge: str
+
+    @property
+    def position(self) -> Array:
+        """Of the node in the world (3,)."""
+        return self.pose.position
 
     @property
     def sigma_rot_deg(self) -> float:
