@@ -115,7 +115,7 @@ class Solution:
         """Pose and error bars of a node."""
         row = self.estimate.row(node)
         covariance = None if self.nodes is None else np.asarray(self.nodes.covariance[row])
-        return NodeEstimate(node, self.estimate[node], covariance, str(self.gauge))
+        return NodeEstimate(node, self.estimate[node], covariance, self.gauge)
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
@@ -424,13 +424,13 @@ class NodeEstimate:
     covariance
         6×6: rotation vector (radians), then position, world frame; ``None`` if nothing is known.
     gauge
-        What it refers to, in words.
+        What it refers to.
     """
 
     node: NodeId
     pose: Pose
     covariance: Array | None
-    gauge: str
+    gauge: Gauge
 
     @property
     def position(self) -> Array:

@@ -36,7 +36,7 @@ class NodeSummary:
     determined
         Whether a node's position is tied to its gauge by translations at all (n,).
     gauge
-        In words.
+        What absolute uncertainties refer to.
     source
         ``draws``, or ``laplace`` for the Gaussian approximation at the optimum.
     n_draws
@@ -49,7 +49,7 @@ class NodeSummary:
     sigma_pos: Array
     entropy: Array
     determined: Mask
-    gauge: str
+    gauge: Gauge
     source: str
     n_draws: int
 
@@ -90,7 +90,7 @@ def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_dr
     pos = np.where(determined, pos, np.nan)
     sign, logdet = np.linalg.slogdet(covariance)
     entropy = np.where(sign > 0, 0.5 * (6.0 * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
-    return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, str(gauge), source, n_draws)
+    return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, gauge, source, n_draws)
 
 
 @dataclass(frozen=True)
