@@ -143,7 +143,7 @@ MUTANTS = [
     ),
     # ------------------------------------------------------------------ what is known, and geometry
     Mutant(
-        "model/posterior.py",
+        "model/residuals.py",
         "graph.j_from_i_t - mu,",
         "graph.j_from_i_t + mu,",
         "a translation residual with the wrong sign",
@@ -319,7 +319,7 @@ def mutate(package: Path, one: Mutant) -> None:
     if text.count(one.old) != 1:
         raise SystemExit(f"{one.file} has changed while this ran: {one.old!r} is no longer there once ({one.why})")
     changed.write_text(text.replace(one.old, one.new))
-    if "njit" in text:  # other modules' compiled kernels may hold a copy of what is in this file
+    if "_support.compiling" in text:  # other modules' compiled kernels may hold a copy of what is in this file
         for stale in package.rglob("*.nb[ic]"):
             stale.unlink()
 

@@ -30,7 +30,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics import steps as geodesic
-from tempose.numerics.memory import rows
+from tempose.numerics.layout import rows
 
 EDGE_BYTES, NODE_BYTES = 80, 208
 STEP, FRICTION = 1e-4, 100.0

@@ -20,7 +20,7 @@ from scipy.stats import chi2
 import tempose
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.optimum.starts import tree_poses
+from tempose.optimum.trees import tree_poses
 
 LEVELS = (0.5, 0.8, 0.95)
 

@@ -27,7 +27,7 @@ import tempose
 from tempose.geometry import quaternion as quat
 from tempose.model.posterior import Posterior
 from tempose.numerics.chart import Frame, place, pull_back
-from tempose.numerics.memory import rows
+from tempose.numerics.layout import rows
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise

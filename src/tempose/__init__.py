@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests/test_api.py checks tha
     from tempose.model.pose import Pose as Pose
     from tempose.model.poses import Poses as Poses
     from tempose.model.posterior import Posterior as Posterior
-    from tempose.model.posterior import Priors as Priors
+    from tempose.model.priors import Priors as Priors
     from tempose.options import SolveOptions as SolveOptions
     from tempose.report.solution_page import plot as plot
     from tempose.report.solution_page import write_report as write_report
@@ -47,7 +47,7 @@ _WHERE = {
     "PoseGraph": "model.graph",
     "Pose": "model.pose",
     "Poses": "model.poses",
-    "Priors": "model.posterior",
+    "Priors": "model.priors",
     "Posterior": "model.posterior",
     "simulate": "simulation",
     # files

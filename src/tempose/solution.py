@@ -32,7 +32,9 @@ from tempose.model.gauge import FRAME, ORDER, Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.pose import Pose
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors, Residuals
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
+from tempose.model.residuals import Residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.certificate import Certificate
 from tempose.optimum.laplace import Laplace

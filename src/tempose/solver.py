@@ -31,7 +31,8 @@ from tempose.io.result_directory import read_unfinished
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.optimum.certificate import Certificate
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace

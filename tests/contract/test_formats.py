@@ -16,7 +16,7 @@ from tempose.geometry import se3
 from tempose.io import FORMATS, ReadOptions, read_graph, read_poses, write_graph, write_poses
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 
 OPTIONS = ReadOptions(sigma_rot_deg=2.0, sigma_trans=0.05)
 NODES = tuple(range(1, 7))

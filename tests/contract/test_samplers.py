@@ -15,7 +15,7 @@ from tempose.analysis.diagnostics import ess_bulk
 from tempose.analysis.summary import relative_summary
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
-from tempose.model.posterior import Priors
+from tempose.model.priors import Priors
 from tempose.optimum.hessian import Curvature
 from tempose.sampling.choice import choose
 from tempose.sampling.draws import Draws

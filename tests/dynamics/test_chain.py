@@ -16,7 +16,8 @@ from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.sampling.tuning import tune

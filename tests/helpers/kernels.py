@@ -10,9 +10,10 @@ from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.numerics import potential
-from tempose.numerics.memory import rows
+from tempose.numerics.layout import rows
 from tempose.numerics.steps import NO_TABLE, advance, advance_parallel
 
 

@@ -13,7 +13,8 @@ from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise

@@ -14,7 +14,7 @@ from tempose.geometry import se3
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 
 SIGMA = ReadOptions(sigma_rot_deg=1.0, sigma_trans=0.1)
 FLIP = np.diag([1.0, -1.0, -1.0])

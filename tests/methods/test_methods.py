@@ -38,7 +38,7 @@ from tempose.methods.pgd import pgd
 from tempose.methods.torsello import torsello
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
-from tempose.optimum.starts import chordal_rotations
+from tempose.optimum.relaxations import chordal_rotations
 from tempose.simulation import Simulated, corrupt, simulate
 
 Method = Callable[..., Estimate]

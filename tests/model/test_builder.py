@@ -16,7 +16,8 @@ from tempose.model.builder import GraphBuilder
 from tempose.model.graph import PoseGraph
 from tempose.model.pose import Pose
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, residuals
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import residuals
 from tempose.simulation import simulate
 
 TURN = Rotation.from_euler("zyx", [100.0, 20.0, -35.0], degrees=True)

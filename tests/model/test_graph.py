@@ -10,8 +10,9 @@ from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, residuals
-from tempose.optimum.starts import tree_poses
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import residuals
+from tempose.optimum.trees import tree_poses
 from tempose.simulation import SHAPES, simulate
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, "a"), ("a", "b"), ("b", "a"), (2**62, -5)]

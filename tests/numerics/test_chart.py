@@ -9,7 +9,8 @@ import pytest
 
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.numerics.chart import Frame, center, center_back, place, pull_back
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace

@@ -25,8 +25,8 @@ from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, _edge_blocks
-from tempose.numerics import elementary, potential
+from tempose.model.posterior import Posterior
+from tempose.numerics import elementary, layout
 from tempose.numerics.potential import minibatch_gradient
 from tempose.numerics.random import NODES_PER_BLOCK, block_of_normals, box_muller, fill_normals, philox
 from tempose.numerics.steps import choose_batch
@@ -398,9 +398,10 @@ for kind in ("isotropic", "full"):
 def test_tiles_hold_every_edge_once_and_share_no_node_within_a_round(groups, precision):
     rng = np.random.default_rng(18)
     graph = random_graph(rng, 300, 5000, precision)
-    blocks, _ = _edge_blocks(Posterior(graph), groups)
-    width = blocks.edge.shape[1] // potential.BLOCK
-    edge = blocks.edge.reshape(-1, width, potential.BLOCK).transpose(0, 2, 1).reshape(-1, width)
+    rows = Posterior(graph).edge_rows(full=precision == "full")
+    blocks, _ = layout.edge_blocks(graph.n_nodes, graph.edge_i, graph.edge_j, rows, groups)
+    width = blocks.edge.shape[1] // layout.BLOCK
+    edge = blocks.edge.reshape(-1, width, layout.BLOCK).transpose(0, 2, 1).reshape(-1, width)
     real = edge[:, 7] > 0.0
     ends = np.stack([blocks.source.ravel(), blocks.target.ravel()], axis=1)
     expected = np.column_stack([graph.edge_i, graph.edge_j, graph.j_from_i_wxyz])
@@ -409,14 +410,12 @@ def test_tiles_hold_every_edge_once_and_share_no_node_within_a_round(groups, pre
     assert blocks.round[-1] == len(blocks.tile) - 1
     assert blocks.tile[-1] == len(blocks.target)
     for t in range(groups):
-        inside = ends[potential.BLOCK * blocks.tile[t] : potential.BLOCK * blocks.tile[t + 1]]
+        inside = ends[layout.BLOCK * blocks.tile[t] : layout.BLOCK * blocks.tile[t + 1]]
         assert np.all((inside >= blocks.group[t]) & (inside < blocks.group[t + 1]))
     for r in range(len(blocks.round) - 1):
         tiles = range(blocks.round[r], blocks.round[r + 1])
         assert len(tiles) == (groups if r == 0 else groups // 2)
-        nodes = [
-            np.unique(ends[blocks.tile[t] * potential.BLOCK : blocks.tile[t + 1] * potential.BLOCK]) for t in tiles
-        ]
+        nodes = [np.unique(ends[blocks.tile[t] * layout.BLOCK : blocks.tile[t + 1] * layout.BLOCK]) for t in tiles]
         together = np.concatenate(nodes)
         assert len(np.unique(together)) == len(together)
 

@@ -13,11 +13,12 @@ from tempose.model.bingham import Bingham
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.optimum.starts import tree_poses
+from tempose.optimum.trees import tree_poses
 from tempose.simulation import simulate
 
 RNG = np.random.default_rng(0)

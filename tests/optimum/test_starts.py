@@ -14,17 +14,9 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.numerics import relaxation as _kernels
-from tempose.optimum.starts import (
-    STARTS,
-    best_tree_poses,
-    chordal_rotations,
-    positions_given_rotations,
-    random_poses,
-    shortest_path_tree,
-    spectral_rotations,
-    start_poses,
-    tree_poses,
-)
+from tempose.optimum.relaxations import chordal_rotations, positions_given_rotations, spectral_rotations
+from tempose.optimum.starts import STARTS, random_poses, start_poses
+from tempose.optimum.trees import best_tree_poses, shortest_path_tree, tree_poses
 from tempose.simulation import simulate
 
 DATA = os.environ.get("TEMPOSE_DATA")

@@ -15,7 +15,7 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 from tempose.outliers import competing as module
 from tempose.outliers.competing import alternatives
 from tempose.simulation import Simulated, corrupt, simulate

@@ -15,7 +15,7 @@ from tempose.geometry import ALIGNMENTS, align, se3
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from tempose.analysis.modes import PROBES, Modes, find_modes
 from tempose.analysis.summary import NodeSummary, node_summary, summarise
 from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Residuals, residuals
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import Residuals, residuals
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace

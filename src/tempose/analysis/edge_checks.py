@@ -28,7 +28,8 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, residuals
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature

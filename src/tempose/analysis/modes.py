@@ -30,7 +30,8 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.optimum.starts import random_poses, tree_poses
+from tempose.optimum.starts import random_poses
+from tempose.optimum.trees import tree_poses
 from tempose.sampling.draws import Draws
 
 PROBES = 100  # draws that are followed down to find the modes

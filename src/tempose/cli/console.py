@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tempose._support.plain import json_text
@@ -49,9 +48,10 @@ def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str
 
 def compiled_before() -> bool:
     """Whether the kernels have been compiled by an earlier run: numba keeps them on disk, wherever it may write."""
+    from tempose._support.compiling import is_kept
     from tempose.numerics.potential import gradient
 
-    return any(Path(gradient.stats.cache_path or ".").glob("potential.*.nbi"))
+    return is_kept(gradient)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write a synthetic graph and its truth."""
     from tempose.io import write_graph, write_poses
-    from tempose.optimum.starts import most_certain_tree, tree_poses
+    from tempose.optimum.trees import most_certain_tree, tree_poses
     from tempose.simulation import corrupt, simulate
 
     made = simulate(

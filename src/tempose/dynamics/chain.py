@@ -88,7 +88,7 @@ class GeodesicChain:
         key: NDArray[np.uint64],
         inverse_mass: Array | None = None,
     ) -> None:
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         n = posterior.graph.n_nodes
         self.posterior = posterior
@@ -132,7 +132,7 @@ class GeodesicChain:
 
     def potential(self) -> float:
         """U at the current poses (with all edges)."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         return self.posterior.gradient_into(self._state, self._work, rows(len(self._state)))
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tempose.dynamics.options import checked_scheme
 from tempose.errors import OptionError
-from tempose.numerics.operations import DRIFT, VELOCITY
+from tempose.numerics.layout import DRIFT, VELOCITY
 
 
 @dataclass(frozen=True)

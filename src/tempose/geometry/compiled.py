@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any
+
+from tempose._support.compiling import inlined
 
 
-@njit(cache=True, forceinline=True)
-def rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
+@inlined
+def rotate(w: Any, x: Any, y: Any, z: Any, a: Any, b: Any, c: Any) -> Any:
     """Vector (a, b, c) turned by the quaternion (w, x, y, z)."""
     u = 2.0 * (y * c - z * b)
     v = 2.0 * (z * a - x * c)
@@ -14,8 +16,8 @@ def rotate(w, x, y, z, a, b, c):  # type: ignore[no-untyped-def]
     return a + w * u + (y * t - z * v), b + w * v + (z * u - x * t), c + w * t + (x * v - y * u)
 
 
-@njit(cache=True, forceinline=True)
-def multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
+@inlined
+def multiply(aw: Any, ax: Any, ay: Any, az: Any, bw: Any, bx: Any, by: Any, bz: Any) -> Any:
     """Hamilton product of the quaternions a and b, number by number."""
     return (
         aw * bw - ax * bx - ay * by - az * bz,
@@ -25,13 +27,13 @@ def multiply(aw, ax, ay, az, bw, bx, by, bz):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, forceinline=True)
-def product(a, b):  # type: ignore[no-untyped-def]
+@inlined
+def product(a: Any, b: Any) -> Any:
     """:func:`multiply` of two that come as tuples, or as rows of an array."""
     return multiply(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3])
 
 
-@njit(cache=True, forceinline=True)
-def turned(q, x):  # type: ignore[no-untyped-def]
+@inlined
+def turned(q: Any, x: Any) -> Any:
     """:func:`rotate` of a vector by a quaternion that come as tuples, or as rows of an array."""
     return rotate(q[0], q[1], q[2], q[3], x[0], x[1], x[2])

@@ -38,7 +38,7 @@ from tempose.io.options import ReadOptions
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Priors
+from tempose.model.priors import Priors
 from tempose.model.robust import RobustLikelihood
 
 Table = tuple[Sequence[str], Sequence[Any]]

@@ -44,7 +44,7 @@ from tempose.io._text import (
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 
 FORMAT = "3dmatch"
 MEASURED, TRUE = "3dmatch.log", "gt.log"  # in the folder of a scene

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import njit
-
+from tempose._support.compiling import kernel
 from tempose.geometry.compiled import product
 
-# the functions are compiled by call, not by decorator, so that a type checker sees plain functions
-_compile: Any = njit(cache=True, nogil=True)
 
-
-def _divergence(edge_i: Any, edge_j: Any, weights: Any, b: Any, out: Any) -> None:
+@kernel
+def divergence(edge_i: Any, edge_j: Any, weights: Any, b: Any, out: Any) -> None:
     """``out = Σ w b`` over the edges that start at a node minus those that end there: out (n, k), b (m, k)."""
     out[:] = 0.0
     for e in range(edge_i.shape[0]):
@@ -26,7 +23,8 @@ def _divergence(edge_i: Any, edge_j: Any, weights: Any, b: Any, out: Any) -> Non
             out[edge_j[e], c] -= pull
 
 
-def _rotation_errors(edge_i: Any, edge_j: Any, measured: Any, wxyz: Any, out: Any) -> None:
+@kernel
+def rotation_errors(edge_i: Any, edge_j: Any, measured: Any, wxyz: Any, out: Any) -> None:
     """Rotation vectors ``log(q_j ⊗ q_ij ⊗ q̄_i)`` (m, 3) of world_from_node rotations (n, 4)."""
     for e in range(edge_i.shape[0]):
         i, j = edge_i[e], edge_j[e]
@@ -40,7 +38,8 @@ def _rotation_errors(edge_i: Any, edge_j: Any, measured: Any, wxyz: Any, out: An
         out[e, 0], out[e, 1], out[e, 2] = factor * x, factor * y, factor * z
 
 
-def _shrink(edge_i: Any, edge_j: Any, x: Any, b: Any, limit: Any, z: Any, dual: Any, pull: Any) -> float:
+@kernel
+def shrink(edge_i: Any, edge_j: Any, x: Any, b: Any, limit: Any, z: Any, dual: Any, pull: Any) -> float:
     """One step of the multiplier method for ``Σ w |x_i − x_j − b|₁``, in place; returns how far it is from its end.
 
     ``z ← soft(x_i − x_j − b + dual, limit)``, ``dual ← dual + x_i − x_j − b − z``, and the differences
@@ -58,8 +57,3 @@ def _shrink(edge_i: Any, edge_j: Any, x: Any, b: Any, limit: Any, z: Any, dual: 
             dual[e, c] = shifted - new
             pull[e, c] = b[e, c] + new - dual[e, c]
     return far
-
-
-divergence: Any = _compile(_divergence)
-rotation_errors: Any = _compile(_rotation_errors)
-shrink: Any = _compile(_shrink)

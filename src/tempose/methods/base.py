@@ -18,7 +18,8 @@ from tempose.methods._kernels import divergence
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
-from tempose.optimum.starts import most_certain_tree, pattern, rotation_weights, tree_poses
+from tempose.optimum.relaxations import pattern
+from tempose.optimum.trees import most_certain_tree, rotation_weights, tree_poses
 
 P = ParamSpec("P")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tempose.methods.base import Estimate, baseline
 from tempose.model.graph import PoseGraph
-from tempose.optimum.starts import chordal_rotations, with_positions
+from tempose.optimum.relaxations import chordal_rotations, with_positions
 
 
 @baseline(connected=False)

@@ -24,7 +24,7 @@ from tempose.methods.base import (
 )
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import pattern
+from tempose.optimum.relaxations import pattern
 
 VARIANTS = {
     "top": "the four leading eigenvectors of the averaging matrix D⁻¹(W ∘ Z)",

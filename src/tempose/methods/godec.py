@@ -12,7 +12,8 @@ from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.methods.base import Estimate, baseline, nearest_rotations
 from tempose.model.graph import PoseGraph
-from tempose.optimum.starts import rotation_weights, with_positions
+from tempose.optimum.relaxations import with_positions
+from tempose.optimum.trees import rotation_weights
 
 LEAST_COMPLETE = 0.05  # share of measured pairs below which filling in the others takes for ever
 

@@ -18,7 +18,7 @@ from tempose.methods.base import (
 )
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import rotation_weights
+from tempose.optimum.trees import rotation_weights
 
 
 @baseline(connected=True)

@@ -11,7 +11,8 @@ from tempose.methods._kernels import rotation_errors, shrink
 from tempose.methods.base import Averaging, Estimate, baseline
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import best_tree_poses, rotation_weights, with_positions
+from tempose.optimum.relaxations import with_positions
+from tempose.optimum.trees import best_tree_poses, rotation_weights
 
 LOSSES = {
     "geman-mcclure": "ρ = s² e² / (s² + e²): beyond the scale s an edge loses its weight",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tempose.model.pose import Pose as Pose
     from tempose.model.poses import Poses as Poses
     from tempose.model.posterior import Posterior as Posterior
-    from tempose.model.posterior import Priors as Priors
+    from tempose.model.priors import Priors as Priors
     from tempose.model.robust import RobustLikelihood as RobustLikelihood
 
 _WHERE = {
@@ -25,7 +25,7 @@ _WHERE = {
     "Pose": "pose",
     "Poses": "poses",
     "Posterior": "posterior",
-    "Priors": "posterior",
+    "Priors": "priors",
     "RobustLikelihood": "robust",
 }
 

@@ -17,12 +17,12 @@ mean would be below π, where their squares are strictly convex. Beyond, the den
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tempose._support.compiling import kernel
 from tempose.geometry.compiled import multiply
 
 _SMALL = 0.01  # θ² below which series are more accurate than the formulas
@@ -36,8 +36,8 @@ class Frame(NamedTuple):
     components: int  # how many
 
 
-@njit(cache=True, nogil=True)
-def center(frame, x, out):  # type: ignore[no-untyped-def]
+@kernel
+def center(frame: Frame, x: Any, out: Any) -> None:
     """``ω_i = x_i − Σ w_j x_j``, (n, 3)."""
     mean = np.zeros((frame.components, 3))
     for k in range(x.shape[0]):
@@ -49,8 +49,8 @@ def center(frame, x, out):  # type: ignore[no-untyped-def]
             out[k, a] = x[k, a] - mean[frame.component[k], a]
 
 
-@njit(cache=True, nogil=True)
-def center_back(frame, omega, g):  # type: ignore[no-untyped-def]
+@kernel
+def center_back(frame: Frame, omega: Any, g: Any) -> Any:
     """From the gradient by ω (n, 3) to that by x, of a potential minus ``log det M``, in place; return the latter."""
     total, shared = 0.0, np.zeros((frame.components, 3))
     M = np.zeros((frame.components, 3, 3))
@@ -89,8 +89,8 @@ def center_back(frame, omega, g):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
-def _inverse_jacobian(square):  # type: ignore[no-untyped-def]
+@kernel
+def _inverse_jacobian(square: Any) -> Any:
     """e(θ) of ``J⁻¹ = I − ½[ω]× + e [ω]×²``, and its derivative by θ divided by θ, given θ²."""
     if square < 0.05:
         e = 1.0 / 12.0 + square * (
@@ -104,8 +104,8 @@ def _inverse_jacobian(square):  # type: ignore[no-untyped-def]
     return e, (-2.0 / square + (1.0 + cosine) * (theta + sine) / (2.0 * theta * sine * sine)) / square
 
 
-@njit(cache=True, nogil=True)
-def _invert(A):  # type: ignore[no-untyped-def]
+@kernel
+def _invert(A: Any) -> Any:
     """Replace a symmetric 3 × 3 matrix by its inverse; return its determinant."""
     a, b, c, d, e, f = A[0, 0], A[0, 1], A[0, 2], A[1, 1], A[1, 2], A[2, 2]
     p, q, r = d * f - e * e, c * e - b * f, b * e - c * d
@@ -116,8 +116,8 @@ def _invert(A):  # type: ignore[no-untyped-def]
     return determinant
 
 
-@njit(cache=True, nogil=True)
-def place(omega, center, state):  # type: ignore[no-untyped-def]
+@kernel
+def place(omega: Any, center: Any, state: Any) -> Any:
     """Write the quaternions of ``Exp(ω) R̂`` into ``state`` (n, 8); return the largest |ω|²."""
     largest = 0.0
     for k in range(omega.shape[0]):
@@ -134,8 +134,8 @@ def place(omega, center, state):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(cache=True, nogil=True)
-def pull_back(omega, g, beta, out):  # type: ignore[no-untyped-def]
+@kernel
+def pull_back(omega: Any, g: Any, beta: Any, out: Any) -> Any:
     """Write the gradient (n, 3) of ``βU − Σ log det J`` by ω into ``out``, given ``g = ∂U/∂ω_world``; return the sum."""
     total = 0.0
     for k in range(omega.shape[0]):
@@ -162,8 +162,8 @@ def pull_back(omega, g, beta, out):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
-def couple(start, source, diagonal, off, omega, out):  # type: ignore[no-untyped-def]
+@kernel
+def couple(start: Any, source: Any, diagonal: Any, off: Any, omega: Any, out: Any) -> None:
     """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of 6 × 6 blocks times rotation vectors (n, 3)."""
     for j in range(omega.shape[0]):
         for a in range(3):
@@ -183,8 +183,8 @@ def couple(start, source, diagonal, off, omega, out):  # type: ignore[no-untyped
                 out[j, a] += t
 
 
-@njit(cache=True, nogil=True)
-def push_back(start, source, diagonal, off, omega, d, out):  # type: ignore[no-untyped-def]
+@kernel
+def push_back(start: Any, source: Any, diagonal: Any, off: Any, omega: Any, d: Any, out: Any) -> None:
     """``out = H_ωω ω + H_ωp d`` (n, 3): the rotations' rows of the same matrix."""
     for j in range(omega.shape[0]):
         for a in range(3):

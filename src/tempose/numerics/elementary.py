@@ -6,8 +6,11 @@ do not promise. Polynomials are those of fdlibm (Sun Microsystems, 1993), errors
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from tempose._support.compiling import inlined
 
 _ONE = np.uint64(0x3FF0000000000000)  # bits of 1.0
 _ROOT_HALF = np.uint64(0x3FE6A09E00000000)  # bits of about √½
@@ -16,26 +19,26 @@ _MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
 _EXPONENT_AT = np.uint64(52)
 
 
-@njit(cache=True, forceinline=True)
-def from_bits(bits):  # type: ignore[no-untyped-def]
+@inlined
+def from_bits(bits: Any) -> Any:
     """The double with the given bit pattern."""
     return np.uint64(bits).view(np.float64)
 
 
-@njit(cache=True, forceinline=True)
-def to_bits(x):  # type: ignore[no-untyped-def]
+@inlined
+def to_bits(x: Any) -> Any:
     """The bit pattern of a double."""
     return np.float64(x).view(np.uint64)
 
 
-@njit(cache=True, forceinline=True)
-def open_unit(bits):  # type: ignore[no-untyped-def]
+@inlined
+def open_unit(bits: Any) -> Any:
     """The upper 52 of 64 bits as a double in the open interval (0, 1): the exact centre of one of 2⁵² cells."""
     return from_bits((bits >> np.uint64(12)) | _ONE) - (1.0 - 2.0**-53)
 
 
-@njit(cache=True, forceinline=True)
-def logarithm(x):  # type: ignore[no-untyped-def]
+@inlined
+def logarithm(x: Any) -> Any:
     """Natural logarithm of a positive normal number ``x = 2ᵏ (1 + f)``, √½ ≤ 1 + f < √2."""
     bits = to_bits(x) + (_ONE - _ROOT_HALF)
     k = from_bits((bits >> _EXPONENT_AT) | _TWO_52) - (2.0**52 + 1023.0)
@@ -51,8 +54,8 @@ def logarithm(x):  # type: ignore[no-untyped-def]
     return k * 6.93147180369123816490e-1 - ((half - low) - f)
 
 
-@njit(cache=True, forceinline=True)
-def cos_sinc(z):  # type: ignore[no-untyped-def]
+@inlined
+def cos_sinc(z: Any) -> Any:
     """Cosine of x and sin(x)/x from ``z = x²``, for x within ±π/4."""
     zz = z * z
     c = (2.48015872894767294178e-5 - z * 2.75573143513906633035e-7) + zz * (

@@ -18,29 +18,25 @@ leaves the second term out, which is never positive: what is left is the weighte
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import inlined, kernel
 from tempose.geometry.compiled import multiply, rotate
-from tempose.numerics.potential import (
-    FULL_WIDTH,
-    ISO_WIDTH,
-    ROBUST_WIDTH,
-    full_edge,
-    isotropic_edge,
-    robust_edge,
-)
+from tempose.numerics.layout import FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH
+from tempose.numerics.potential import full_edge, isotropic_edge, robust_edge
 
 
-@njit(cache=True, inline="always")
-def _matrix(w, x, y, z, R):  # type: ignore[no-untyped-def]
+@inlined(early=True)
+def _matrix(w: Any, x: Any, y: Any, z: Any, R: Any) -> None:
     R[0, 0], R[0, 1], R[0, 2] = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)
     R[1, 0], R[1, 1], R[1, 2] = 2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)
     R[2, 0], R[2, 1], R[2, 2] = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
 
 
-@njit(cache=True)
-def _conjugate_by(R, S, out, tmp):  # type: ignore[no-untyped-def]
+@kernel
+def _conjugate_by(R: Any, S: Any, out: Any, tmp: Any) -> None:
     """``out = R S Rᵀ``."""
     for a in range(3):
         for b in range(3):
@@ -50,15 +46,15 @@ def _conjugate_by(R, S, out, tmp):  # type: ignore[no-untyped-def]
             out[a, b] = tmp[a, 0] * R[b, 0] + tmp[a, 1] * R[b, 1] + tmp[a, 2] * R[b, 2]
 
 
-@njit(cache=True)
-def _hat(v, out):  # type: ignore[no-untyped-def]
+@kernel
+def _hat(v: Any, out: Any) -> None:
     out[0, 0] = out[1, 1] = out[2, 2] = 0.0
     out[0, 1], out[0, 2], out[1, 2] = -v[2], v[1], -v[0]
     out[1, 0], out[2, 0], out[2, 1] = v[2], -v[1], v[0]
 
 
-@njit(cache=True)
-def _translation_blocks(D, Pw, u, exact, W, WP, turn, cross):  # type: ignore[no-untyped-def]
+@kernel
+def _translation_blocks(D: Any, Pw: Any, u: Any, exact: Any, W: Any, WP: Any, turn: Any, cross: Any) -> None:
     """∂²/∂ω_j∂ω_j into ``turn`` and ∂²/∂ω_j∂Δ into ``cross``."""
     _hat(D, W)
     for a in range(3):
@@ -80,8 +76,8 @@ def _translation_blocks(D, Pw, u, exact, W, WP, turn, cross):  # type: ignore[no
                 cross[a, b] -= W[a, b]
 
 
-@njit(cache=True)
-def _unpack(edge, e, isotropic, L, P):  # type: ignore[no-untyped-def]
+@kernel
+def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any) -> None:
     if isotropic:
         L[:] = 0.0
         P[:] = 0.0
@@ -97,8 +93,22 @@ def _unpack(edge, e, isotropic, L, P):  # type: ignore[no-untyped-def]
                 k += 1
 
 
-@njit(cache=True)
-def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij):  # type: ignore[no-untyped-def]
+@kernel
+def _edge_blocks(
+    edge: Any,
+    e: Any,
+    isotropic: Any,
+    aj: Any,
+    pj: Any,
+    ai: Any,
+    pi: Any,
+    exact: Any,
+    s3: Any,
+    v3: Any,
+    Hi: Any,
+    Hj: Any,
+    Hij: Any,
+) -> None:
     """The three 6×6 blocks of one edge. ``s3`` (10, 3, 3) and ``v3`` (4, 3) are scratch."""
     R, L, P, K, J, T, Pw, Y, turn, cross = s3[0], s3[1], s3[2], s3[3], s3[4], s3[5], s3[6], s3[7], s3[8], s3[9]
     D, u, y, h = v3[0], v3[1], v3[2], v3[3]
@@ -163,8 +173,22 @@ def _edge_blocks(edge, e, isotropic, aj, pj, ai, pi, exact, s3, v3, Hi, Hj, Hij)
             Hij[3 + a, 3 + b] = -Pw[a, b]
 
 
-@njit(cache=True)
-def _make_robust(edge, e, isotropic, aj, pj, ai, pi, exact, gi, gj, Hi, Hj, Hij):  # type: ignore[no-untyped-def]
+@kernel
+def _make_robust(
+    edge: Any,
+    e: Any,
+    isotropic: Any,
+    aj: Any,
+    pj: Any,
+    ai: Any,
+    pi: Any,
+    exact: Any,
+    gi: Any,
+    gj: Any,
+    Hi: Any,
+    Hj: Any,
+    Hij: Any,
+) -> None:
     """Turn the blocks of an edge's energy into those of ρ; ``gi`` and ``gj`` (6,) are scratch."""
     a, b = (aj[0], aj[1], aj[2], aj[3]), (ai[0], ai[1], ai[2], ai[3])
     d = (pi[0] - pj[0], pi[1] - pj[1], pi[2] - pj[2])
@@ -186,8 +210,8 @@ def _make_robust(edge, e, isotropic, aj, pj, ai, pi, exact, gi, gj, Hi, Hj, Hij)
             Hij[r, c] = slope * Hij[r, c] + bend * gi[r] * gj[c]
 
 
-@njit(cache=True)
-def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-untyped-def]
+@kernel
+def _prior_block(prior: Any, node: Any, a: Any, p: Any, exact: Any, s3: Any, v3: Any, out: Any) -> None:
     """Add the second derivatives of a node's priors to ``out`` (6, 6)."""
     if prior.bingham.shape[0] > 0:
         B = prior.bingham[node]
@@ -234,8 +258,8 @@ def _prior_block(prior, node, a, p, exact, s3, v3, out):  # type: ignore[no-unty
                     out[3 + r, 3 + c] += Pw[r, c]
 
 
-@njit(cache=True, nogil=True)
-def hessian(table, prior, wxyz, position, exact, diagonal, off):  # type: ignore[no-untyped-def]
+@kernel
+def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, diagonal: Any, off: Any) -> None:
     """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix.
 
     ``diagonal`` (n, 6, 6); ``off`` (m, 6, 6) has for each edge of ``table``, in its order, the block (i, j).

@@ -9,24 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-ROW = 8  # doubles in a cache line of 64 bytes
-COLUMN = 64  # edges in a block
+from tempose.numerics.layout import BLOCK, ROW
 
 _insert: Any = cgutils.get_or_insert_function
 _double, _word, _size = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
-
-
-def rows(n: int) -> NDArray[np.float64]:
-    """Zeros (n, 8), each row a cache line."""
-    memory = np.zeros(ROW * (n + 1))
-    first = -(memory.ctypes.data // 8) % ROW
-    return memory[first : first + ROW * n].reshape(n, ROW)
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any, width: int) -> Any:
@@ -69,7 +59,7 @@ def _prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
 
 
 def _rows_to_columns(typing_context: Any, table: Any, i0: Any, i1: Any, i2: Any, i3: Any, column: Any, at: Any) -> Any:
-    """``rows_to_columns(table, i0, i1, i2, i3, column, at)``: ``column[at + c COLUMN + k] = table[i_k, c]``."""
+    """``rows_to_columns(table, i0, i1, i2, i3, column, at)``: ``column[at + c BLOCK + k] = table[i_k, c]``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         for half in (0, 4):
@@ -80,7 +70,7 @@ def _rows_to_columns(typing_context: Any, table: Any, i0: Any, i1: Any, i2: Any,
                     builder.load(_address(context, builder, signature.args[0], arguments[0], offset, 4), align=8)
                 )
             for c, vector in enumerate(_transposed(builder, four)):
-                offset = _offset(builder, signature.args[6], arguments[6], 1, (half + c) * COLUMN)
+                offset = _offset(builder, signature.args[6], arguments[6], 1, (half + c) * BLOCK)
                 builder.store(vector, _address(context, builder, signature.args[5], arguments[5], offset, 4), align=8)
         return context.get_dummy_value()
 
@@ -88,7 +78,7 @@ def _rows_to_columns(typing_context: Any, table: Any, i0: Any, i1: Any, i2: Any,
 
 
 def _accumulate(operation: str) -> Any:
-    """Make ``f(table, i0, i1, i2, i3, column, at)``: ``table[i_k, c] ±= column[at + c COLUMN + k]`` for c < 6.
+    """Make ``f(table, i0, i1, i2, i3, column, at)``: ``table[i_k, c] ±= column[at + c BLOCK + k]`` for c < 6.
 
     One row after the other, so that they may be the same.
     """
@@ -97,7 +87,7 @@ def _accumulate(operation: str) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             vectors = []
             for c in range(6):
-                offset = _offset(builder, signature.args[6], arguments[6], 1, c * COLUMN)
+                offset = _offset(builder, signature.args[6], arguments[6], 1, c * BLOCK)
                 address = _address(context, builder, signature.args[5], arguments[5], offset, 4)
                 vectors.append(builder.load(address, align=8))
             first = _transposed(builder, vectors[:4])

@@ -26,62 +26,27 @@ first round is special: its tiles hold the edges within each group of nodes, and
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit, prange
-from numpy.typing import NDArray
+from numba import prange
 
-from tempose._typing import Array, Index
+from tempose._support.compiling import inlined, kernel
 from tempose.geometry.compiled import multiply, rotate
-from tempose.numerics.memory import COLUMN, ROW, add_columns, prefetch, rows_to_columns, subtract_columns
+from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH, ROW
+from tempose.numerics.memory import add_columns, prefetch, rows_to_columns, subtract_columns
 
-ISO_WIDTH = 9  # q (4), t (3), λ, τ
-FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
-ROBUST_WIDTH = 3  # after either: a, (ν + d)/2, 2/ν, as in tempose.model.robust
-BLOCK = COLUMN  # edges
 _COLUMNS = 16
 
 
-class EdgeTable(NamedTuple):
-    """Edges in rows, sorted by their target node j: for minibatches and Hessians."""
-
-    start: Index  # (n + 1,) edges of target j are start[j]:start[j+1]
-    source: NDArray[np.int32]  # (m,) node i
-    edge: Array  # (m, ISO_WIDTH) or (m, FULL_WIDTH), or ROBUST_WIDTH more
-
-
-class EdgeBlocks(NamedTuple):
-    """Edges in blocks of columns, sorted by round, tile and target: for the gradient.
-
-    The last block of a tile is filled up with copies of its last edge that have no weight.
-    """
-
-    target: NDArray[np.uint32]  # (K, BLOCK) node j
-    source: NDArray[np.uint32]  # (K, BLOCK) node i
-    edge: Array  # (K, width * BLOCK) number c of edge k at c * BLOCK + k
-    tile: Index  # (T + 1,) tile t has blocks tile[t]:tile[t+1]
-    round: Index  # (R + 1,) round r has tiles round[r]:round[r+1]
-    group: Index  # (G + 1,) tile t < G has the edges within the nodes group[t]:group[t+1]
-
-
-class PriorTable(NamedTuple):
-    """Priors per node; arrays of length 0 where flat."""
-
-    bingham: Array  # (n, 4, 4): U = −aᵀ B a for world_from_node a
-    mean: Array  # (n, 3)
-    precision: Array  # (n, 3, 3)
-    on_position: bool  # the Gaussian is on the world position, else on the paper's t_i = −R_iᵀ p_i
-
-
-@njit(cache=True, forceinline=True)
-def _symmetric(xx, xy, xz, yy, yz, zz, x, y, z):  # type: ignore[no-untyped-def]
+@inlined
+def _symmetric(xx: Any, xy: Any, xz: Any, yy: Any, yz: Any, zz: Any, x: Any, y: Any, z: Any) -> Any:
     """Symmetric matrix times a vector."""
     return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
 
 
-@njit(cache=True, forceinline=True)
-def isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+@inlined
+def isotropic_edge(edge: Any, b: Any, at: Any, stride: Any, aj: Any, ai: Any, d: Any) -> Any:
     """Energy, −∂U/∂ω_i, ∂U/∂p_j and ∂U/∂ω_j of one edge with numbers ``edge[b, at + c stride]``, d = p_i − p_j."""
     jw, jx, jy, jz = aj
     iw, ix, iy, iz = ai
@@ -100,8 +65,8 @@ def isotropic_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-d
     return energy, (x, y, z), (f0, f1, f2), swing
 
 
-@njit(cache=True, forceinline=True)
-def full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
+@inlined
+def full_edge(edge: Any, b: Any, at: Any, stride: Any, aj: Any, ai: Any, d: Any) -> Any:
     """The same for full precisions.
 
     Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
@@ -136,8 +101,8 @@ def full_edge(edge, b, at, stride, aj, ai, d):  # type: ignore[no-untyped-def]
     return energy, turn, (f0, f1, f2), swing
 
 
-@njit(cache=True, forceinline=True)
-def robust_edge(energy, log_odds, half, scale):  # type: ignore[no-untyped-def]
+@inlined
+def robust_edge(energy: Any, log_odds: Any, half: Any, scale: Any) -> Any:
     """ρ, ρ′ and ρ″ of an energy; half = (ν + d)/2 and scale = 2/ν of a heavy-tailed core, 0 for the Gaussian one."""
     core, slope, bend = energy, 1.0, 0.0
     if scale > 0.0:
@@ -153,8 +118,8 @@ def robust_edge(energy, log_odds, half, scale):  # type: ignore[no-untyped-def]
     return rho, inlier * slope, inlier * bend - inlier * outlier * slope * slope
 
 
-@njit(cache=True)
-def _make_robust(edge, b, column):  # type: ignore[no-untyped-def]
+@kernel
+def _make_robust(edge: Any, b: Any, column: Any) -> None:
     """Replace energies and gradients of block b in ``column`` by those of ρ."""
     at = (edge.shape[1] // BLOCK - ROBUST_WIDTH) * BLOCK
     for k in range(BLOCK):
@@ -166,8 +131,8 @@ def _make_robust(edge, b, column):  # type: ignore[no-untyped-def]
         column[k + 12 * BLOCK] = rho
 
 
-@njit(cache=True)
-def _collect(blocks, b, ahead, state, column):  # type: ignore[no-untyped-def]
+@kernel
+def _collect(blocks: Any, b: Any, ahead: Any, state: Any, column: Any) -> None:
     """Poses at the ends of the edges of block b in columns: a_i (4), p_i (4 with one unused), then the same of j."""
     source, target, edge = blocks.source, blocks.target, blocks.edge
     width = edge.shape[1] // BLOCK
@@ -181,8 +146,8 @@ def _collect(blocks, b, ahead, state, column):  # type: ignore[no-untyped-def]
             prefetch(edge, at + line)
 
 
-@njit(cache=True, forceinline=True)
-def _ends(column, k):  # type: ignore[no-untyped-def]
+@inlined
+def _ends(column: Any, k: Any) -> Any:
     """a_j, a_i and p_i − p_j of edge k."""
     aj = (column[k + 8 * BLOCK], column[k + 9 * BLOCK], column[k + 10 * BLOCK], column[k + 11 * BLOCK])
     ai = (column[k], column[k + BLOCK], column[k + 2 * BLOCK], column[k + 3 * BLOCK])
@@ -192,8 +157,8 @@ def _ends(column, k):  # type: ignore[no-untyped-def]
     return aj, ai, (d0, d1, d2)
 
 
-@njit(cache=True, forceinline=True)
-def _write(column, k, energy, turn, push, swing):  # type: ignore[no-untyped-def]
+@inlined
+def _write(column: Any, k: Any, energy: Any, turn: Any, push: Any, swing: Any) -> None:
     """−∂U/∂ω_i and −∂U/∂p_i, then ∂U/∂ω_j and ∂U/∂p_j, then the energy."""
     column[k], column[k + BLOCK], column[k + 2 * BLOCK] = turn
     column[k + 3 * BLOCK], column[k + 4 * BLOCK], column[k + 5 * BLOCK] = push
@@ -202,8 +167,8 @@ def _write(column, k, energy, turn, push, swing):  # type: ignore[no-untyped-def
     column[k + 12 * BLOCK] = energy
 
 
-@njit(cache=True)
-def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
+@kernel
+def _compute_isotropic(edge: Any, b: Any, column: Any) -> None:
     """Replace the poses of block b in ``column`` by gradients and energies."""
     for k in range(BLOCK):
         aj, ai, d = _ends(column, k)
@@ -211,16 +176,16 @@ def _compute_isotropic(edge, b, column):  # type: ignore[no-untyped-def]
         _write(column, k, energy, turn, push, swing)
 
 
-@njit(cache=True)
-def _compute_full(edge, b, column):  # type: ignore[no-untyped-def]
+@kernel
+def _compute_full(edge: Any, b: Any, column: Any) -> None:
     for k in range(BLOCK):
         aj, ai, d = _ends(column, k)
         energy, turn, push, swing = full_edge(edge, b, k, BLOCK, aj, ai, d)
         _write(column, k, energy, turn, push, swing)
 
 
-@njit(cache=True)
-def _distribute(blocks, b, ahead, state, column, out):  # type: ignore[no-untyped-def]
+@kernel
+def _distribute(blocks: Any, b: Any, ahead: Any, state: Any, column: Any, out: Any) -> Any:
     """Add the results of block b to the gradients of its nodes; return their energy."""
     source, target = blocks.source, blocks.target
     e0 = e1 = e2 = e3 = 0.0
@@ -238,8 +203,8 @@ def _distribute(blocks, b, ahead, state, column, out):  # type: ignore[no-untype
     return (e0 + e1) + (e2 + e3)
 
 
-@njit(cache=True)
-def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
+@kernel
+def _add_prior(prior: Any, state: Any, node: Any, g: Any) -> Any:
     """Add node's prior gradient to ``g``; return its energy."""
     w, x, y, z = state[node, 0], state[node, 1], state[node, 2], state[node, 3]
     energy = 0.0
@@ -278,8 +243,8 @@ def _add_prior(prior, state, node, g):  # type: ignore[no-untyped-def]
     return energy
 
 
-@njit(cache=True)
-def _begin(prior, state, first, last, out):  # type: ignore[no-untyped-def]
+@kernel
+def _begin(prior: Any, state: Any, first: Any, last: Any, out: Any) -> Any:
     """Set the gradients of nodes ``first:last`` to those of their priors; return the energy."""
     energy = 0.0
     out[first:last] = 0.0
@@ -289,8 +254,8 @@ def _begin(prior, state, first, last, out):  # type: ignore[no-untyped-def]
     return energy
 
 
-@njit(cache=True)
-def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
+@kernel
+def _tile(blocks: Any, prior: Any, t: Any, state: Any, out: Any) -> Any:
     """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
     column = np.empty(_COLUMNS * BLOCK)
     edge = blocks.edge
@@ -313,8 +278,8 @@ def _tile(blocks, prior, t, state, out):  # type: ignore[no-untyped-def]
     return energy
 
 
-@njit(cache=True, nogil=True)
-def gradient(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
+@kernel
+def gradient(blocks: Any, prior: Any, state: Any, energies: Any, out: Any) -> Any:
     """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U; ``energies`` (T,) is scratch."""
     total = 0.0
     for t in range(energies.shape[0]):
@@ -323,8 +288,8 @@ def gradient(blocks, prior, state, energies, out):  # type: ignore[no-untyped-de
 
 
 # A function of its own rather than a second compilation of the same: numba's cache would confuse the two.
-@njit(cache=True, parallel=True)
-def gradient_parallel(blocks, prior, state, energies, out):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def gradient_parallel(blocks: Any, prior: Any, state: Any, energies: Any, out: Any) -> Any:
     """The same, to the last bit, on all threads."""
     for r in range(blocks.round.shape[0] - 1):
         for t in prange(blocks.round[r], blocks.round[r + 1]):
@@ -335,8 +300,8 @@ def gradient_parallel(blocks, prior, state, energies, out):  # type: ignore[no-u
     return total
 
 
-@njit(cache=True, nogil=True)
-def edge_energies(table, state, out):  # type: ignore[no-untyped-def]
+@kernel
+def edge_energies(table: Any, state: Any, out: Any) -> None:
     """Write the quadratic energy of every edge of ``table``, in its order, into ``out`` (m,)."""
     isotropic = table.edge.shape[1] < FULL_WIDTH
     for j in range(state.shape[0]):
@@ -351,8 +316,8 @@ def edge_energies(table, state, out):  # type: ignore[no-untyped-def]
                 out[e] = full_edge(table.edge, e, 0, 1, aj, ai, d)[0]
 
 
-@njit(cache=True, nogil=True)
-def minibatch_gradient(table, prior, state, edges, weight, out):  # type: ignore[no-untyped-def]
+@kernel
+def minibatch_gradient(table: Any, prior: Any, state: Any, edges: Any, weight: Any, out: Any) -> Any:
     """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times, and all priors.
 
     ``table`` holds full precisions. Returns the matching unbiased estimate of U.

@@ -8,10 +8,11 @@ normals (Box & Muller, 1958), from a radius and an angle of 52 bits each.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import inlined, kernel
 from tempose.numerics.elementary import cos_sinc, from_bits, logarithm, open_unit, to_bits
 
 _MASK = np.uint64(0xFFFFFFFF)
@@ -22,8 +23,8 @@ NODES_PER_BLOCK = 128
 _BIT, _SIGN_AT = np.uint64(1), np.uint64(63)
 
 
-@njit(cache=True, forceinline=True)
-def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+@inlined
+def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     """Ten rounds on a 128-bit counter and a 64-bit key, all as 32-bit words held in uint64."""
     for _ in range(10):
         p0 = _M0 * (c0 & _MASK)
@@ -37,22 +38,22 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@njit(cache=True, forceinline=True)
-def _words(key0, key1, index, step, lane):  # type: ignore[no-untyped-def]
+@inlined
+def _words(key0: Any, key1: Any, index: Any, step: Any, lane: Any) -> Any:
     """Two independent words of 64 random bits, a function of the arguments alone."""
     s = np.uint64(step)
     a, b, c, d = philox(np.uint64(index), np.uint64(lane), s & _MASK, s >> _SHIFT, key0, key1)
     return (a << _SHIFT) | b, (c << _SHIFT) | d
 
 
-@njit(cache=True, forceinline=True)
-def uniform(key0, key1, index, step, lane):  # type: ignore[no-untyped-def]
+@inlined
+def uniform(key0: Any, key1: Any, index: Any, step: Any, lane: Any) -> Any:
     """A number in the open interval (0, 1), a function of the arguments alone."""
     return open_unit(_words(key0, key1, index, step, lane)[0])
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
-def box_muller(first, second):  # type: ignore[no-untyped-def]
+@inlined(error_model="numpy")
+def box_muller(first: Any, second: Any) -> Any:
     """Two independent normals from two words of 64 random bits.
 
     ``√(−2 log u) (cos φ, sin φ)``, u from the first word; the second gives φ within a right angle, and by its last two
@@ -68,8 +69,8 @@ def box_muller(first, second):  # type: ignore[no-untyped-def]
     return from_bits(to_bits(a) ^ ((second ^ half) << _SIGN_AT)), from_bits(to_bits(b) ^ (half << _SIGN_AT))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
-def block_of_normals(key, step, lane, first, count, out):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def block_of_normals(key: Any, step: Any, lane: Any, first: Any, count: Any, out: Any) -> None:
     """Six normals for each of at most a block of nodes, as :func:`fill_normals` would draw them.
 
     The c-th of node ``first + k`` goes to ``out[c * NODES_PER_BLOCK + k]``: with one column for each, several nodes
@@ -86,8 +87,8 @@ def block_of_normals(key, step, lane, first, count, out):  # type: ignore[no-unt
             out[at + k], out[at + NODES_PER_BLOCK + k] = a, b
 
 
-@njit(cache=True, error_model="numpy")
-def fill_normals(key0, key1, step, first_lane, out):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def fill_normals(key0: Any, key1: Any, step: Any, first_lane: Any, out: Any) -> None:
     """Fill ``out`` (n, 2k) with the normals of every node at ``step``, lanes ``first_lane …``: for tests and set-up."""
     for node in range(out.shape[0]):
         for k in range(out.shape[1] // 2):

@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import kernel
 from tempose.geometry.compiled import product, turned
 
-# the functions are compiled by call, not by decorator, so that a type checker sees plain functions
-_compile: Any = njit(cache=True, nogil=True)
 
-
-def _chain(order: Any, parent: Any, edge: Any, edge_i: Any, measured: Any, t: Any, wxyz: Any, position: Any) -> None:
+@kernel
+def chain(order: Any, parent: Any, edge: Any, edge_i: Any, measured: Any, t: Any, wxyz: Any, position: Any) -> None:
     """Chain measured motions from the roots outwards; the poses of the roots are given in ``wxyz``, ``position``."""
     for k in range(order.shape[0]):
         child = order[k]
@@ -43,10 +41,8 @@ def _chain(order: Any, parent: Any, edge: Any, edge_i: Any, measured: Any, t: An
             position[child, c] = position[above, c] + sign * x[c]
 
 
-chain: Any = _compile(_chain)
-
-
-def _nearest_rotations(A: Any, wxyz: Any) -> None:
+@kernel
+def nearest_rotations(A: Any, wxyz: Any) -> None:
     """Quaternions of the rotations nearest to the matrices ``A`` (n, 3, 3), whatever their rank or determinant.
 
     ``tr(RᵀA) = qᵀKq`` with a symmetric 4×4 matrix K (Davenport); its largest eigenvector by Jacobi rotations.
@@ -105,10 +101,8 @@ def _nearest_rotations(A: Any, wxyz: Any) -> None:
             wxyz[node, k] = V[k, best] / np.sqrt(norm)
 
 
-nearest_rotations: Any = _compile(_nearest_rotations)
-
-
-def _connection_blocks(
+@kernel
+def connection_blocks(
     edge_i: Any, edge_j: Any, Q: Any, weight: Any, held: Any, diagonal: Any, off: Any, rhs: Any
 ) -> None:
     """Normal equations of ``Σ w ‖Y_i − QᵀY_j‖²`` over 3×3 matrices ``Y = Rᵀ``, with ``Y = I`` at ``held`` nodes.
@@ -139,10 +133,8 @@ def _connection_blocks(
                     diagonal[k, a, b] = rhs[k, a, b] = 1.0 if a == b else 0.0
 
 
-connection_blocks: Any = _compile(_connection_blocks)
-
-
-def _position_blocks(
+@kernel
+def position_blocks(
     edge_i: Any, edge_j: Any, R: Any, P: Any, t: Any, held: Any, position: Any, diagonal: Any, off: Any, rhs: Any
 ) -> None:
     """Normal equations of ``½ Σ |p_j + R_j t − p_i|²`` in the metric ``R_j P R_jᵀ``, for changes of ``position``.
@@ -183,10 +175,8 @@ def _position_blocks(
                     diagonal[k, a, b] = 1.0 if a == b else 0.0
 
 
-position_blocks: Any = _compile(_position_blocks)
-
-
-def _quadratic_blocks(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, diagonal: Any, off: Any) -> None:
+@kernel
+def quadratic_blocks(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, diagonal: Any, off: Any) -> None:
     """Blocks of M with ``2U = tr(X M Xᵀ)``, ``X_i = [p_i R_i]``: ``diagonal`` (n, 4, 4), ``off`` (m, 4, 4) at (i, j).
 
     An edge is ``κ‖R_i − R_j Q‖² + τ|p_i − p_j − R_j t|²``, and ``p_j + R_j t = X_j a`` with ``a = (1, t)``.
@@ -210,10 +200,8 @@ def _quadratic_blocks(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau:
                 off[e, 1 + c, 1 + d] -= k * Q[e, d, c]
 
 
-quadratic_blocks: Any = _compile(_quadratic_blocks)
-
-
-def _lifted_gradient(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, X: Any, gradient: Any) -> float:
+@kernel
+def lifted_gradient(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, X: Any, gradient: Any) -> float:
     """Write ``X M`` into ``gradient``, from residuals; return ``½ tr(X M Xᵀ)``.
 
     ``X`` (n, 4, r) holds p_i and the three columns of the r×3 matrix Y_i as r-vectors.
@@ -244,10 +232,8 @@ def _lifted_gradient(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: 
     return energy
 
 
-lifted_gradient: Any = _compile(_lifted_gradient)
-
-
-def _multipliers(X: Any, gradient: Any, out: Any) -> None:
+@kernel
+def multipliers(X: Any, gradient: Any, out: Any) -> None:
     """Symmetric part of ``Y_iᵀ (X M)_i`` (n, 3, 3), the Lagrange multipliers of ``Y_iᵀY_i = I``."""
     r = X.shape[2]
     for i in range(X.shape[0]):
@@ -259,10 +245,8 @@ def _multipliers(X: Any, gradient: Any, out: Any) -> None:
                 out[i, a, b] = out[i, b, a] = 0.5 * total
 
 
-multipliers: Any = _compile(_multipliers)
-
-
-def _orthonormalise(X: Any) -> None:
+@kernel
+def orthonormalise(X: Any) -> None:
     """Replace every Y_i by its polar factor ``Y (YᵀY)^(−1/2)``: a second-order retraction on the Stiefel manifold."""
     r = X.shape[2]
     A, V, T = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
@@ -309,10 +293,8 @@ def _orthonormalise(X: Any) -> None:
                 X[i, 1 + a, x] = T[a, 0] * y0 + T[a, 1] * y1 + T[a, 2] * y2
 
 
-orthonormalise: Any = _compile(_orthonormalise)
-
-
-def _apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) -> None:
+@kernel
+def apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) -> None:
     """``out = S V`` for a symmetric matrix of 4×4 blocks and ``V`` (n, 4, r)."""
     r = V.shape[2]
     for k in range(V.shape[0]):
@@ -333,10 +315,8 @@ def _apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) 
                         out[j, b, x] += value * V[i, a, x]
 
 
-apply: Any = _compile(_apply)
-
-
-def _tangent(X: Any, V: Any) -> None:
+@kernel
+def tangent(X: Any, V: Any) -> None:
     """Project V (in place) on the tangent space at X: take ``Y sym(Yᵀ V)`` away at every node."""
     r = X.shape[2]
     S = np.empty((3, 3))
@@ -350,6 +330,3 @@ def _tangent(X: Any, V: Any) -> None:
         for a in range(3):
             for x in range(r):
                 V[i, 1 + a, x] -= S[a, 0] * X[i, 1, x] + S[a, 1] * X[i, 2, x] + S[a, 2] * X[i, 3, x]
-
-
-tangent: Any = _compile(_tangent)

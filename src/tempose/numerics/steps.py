@@ -16,16 +16,17 @@ have the same posterior; the second is better conditioned far from the origin.
 from __future__ import annotations
 
 import math
-import types
+from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from tempose._support.compiling import inlined, interpreted, kernel
 from tempose.geometry.compiled import multiply, rotate
 from tempose.numerics import potential
 from tempose.numerics.elementary import cos_sinc
-from tempose.numerics.operations import DRIFT, VELOCITY
-from tempose.numerics.potential import FULL_WIDTH, EdgeTable, minibatch_gradient
+from tempose.numerics.layout import DRIFT, FULL_WIDTH, VELOCITY, EdgeTable
+from tempose.numerics.potential import minibatch_gradient
 from tempose.numerics.random import NODES_PER_BLOCK, block_of_normals, uniform
 
 NO_TABLE = EdgeTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty((0, FULL_WIDTH)))  # without minibatches
@@ -35,8 +36,8 @@ BATCH_LANE = 1 << 20  # lanes from here on choose minibatches, lower ones make n
 # Numbers in and numbers out: an array passed to a function with branches is counted as in use, once per node.
 
 
-@njit(cache=True, forceinline=True)
-def _drift(a, p, u, v, step, paper_t):  # type: ignore[no-untyped-def]
+@inlined
+def _drift(a: Any, p: Any, u: Any, v: Any, step: Any, paper_t: Any) -> Any:
     """Pose (a, p) after following its geodesic for ``step``."""
     w, x, y, z = a
     p0, p1, p2 = p
@@ -58,8 +59,8 @@ def _drift(a, p, u, v, step, paper_t):  # type: ignore[no-untyped-def]
     return (w, x, y, z), (p0, p1, p2)
 
 
-@njit(cache=True, forceinline=True)
-def _at_fixed_t(a, p, turn, push):  # type: ignore[no-untyped-def]
+@inlined
+def _at_fixed_t(a: Any, p: Any, turn: Any, push: Any) -> Any:
     """Gradient in the paper's coordinates: at fixed t the position turns with the node, and ∂U/∂t = −Rᵀ ∂U/∂p."""
     turn = (
         turn[0] + (p[1] * push[2] - p[2] * push[1]),
@@ -69,20 +70,32 @@ def _at_fixed_t(a, p, turn, push):  # type: ignore[no-untyped-def]
     return turn, rotate(a[0], -a[1], -a[2], -a[3], -push[0], -push[1], -push[2])
 
 
-@njit(cache=True, forceinline=True)
-def _pose(state, node):  # type: ignore[no-untyped-def]
+@inlined
+def _pose(state: Any, node: Any) -> Any:
     a = (state[node, 0], state[node, 1], state[node, 2], state[node, 3])
     return a, (state[node, 4], state[node, 5], state[node, 6])
 
 
-@njit(cache=True, forceinline=True)
-def _halves(rows, node):  # type: ignore[no-untyped-def]
+@inlined
+def _halves(rows: Any, node: Any) -> Any:
     """Rotation and translation part of a row of velocities or gradients."""
     return (rows[node, 0], rows[node, 1], rows[node, 2]), (rows[node, 3], rows[node, 4], rows[node, 5])
 
 
-@njit(cache=True, error_model="numpy")
-def _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _pass_over_block(
+    ops: Any,
+    first: Any,
+    last: Any,
+    block: Any,
+    state: Any,
+    velocity: Any,
+    g: Any,
+    inverse_mass: Any,
+    key: Any,
+    step: Any,
+    paper_t: Any,
+) -> None:
     """Apply operations ``first:last`` to a block of nodes; none of them may need a newer gradient than ``g``."""
     begin, end = block * NODES_PER_BLOCK, min(state.shape[0], (block + 1) * NODES_PER_BLOCK)
     noise = np.zeros(6 * NODES_PER_BLOCK)
@@ -116,15 +129,37 @@ def _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, 
             velocity[node, 5] = decay * v[2] - kick1 * push[2] + size1 * noise[k + 5 * NODES_PER_BLOCK]
 
 
-@njit(cache=True, nogil=True)
-def node_pass(ops, first, last, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
+@kernel
+def node_pass(
+    ops: Any,
+    first: Any,
+    last: Any,
+    state: Any,
+    velocity: Any,
+    g: Any,
+    inverse_mass: Any,
+    key: Any,
+    step: Any,
+    paper_t: Any,
+) -> None:
     """Apply operations ``first:last`` to every node."""
     for block in range((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
         _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
 
 
-@njit(cache=True, parallel=True)
-def node_pass_parallel(ops, first, last, state, velocity, g, inverse_mass, key, step, paper_t):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def node_pass_parallel(
+    ops: Any,
+    first: Any,
+    last: Any,
+    state: Any,
+    velocity: Any,
+    g: Any,
+    inverse_mass: Any,
+    key: Any,
+    step: Any,
+    paper_t: Any,
+) -> None:
     """The same on all threads."""
     for block in prange((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
         _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
@@ -133,8 +168,8 @@ def node_pass_parallel(ops, first, last, state, velocity, g, inverse_mass, key, 
 gradient = potential.gradient
 
 
-@njit(cache=True, nogil=True)
-def choose_batch(table, key, step, edges):  # type: ignore[no-untyped-def]
+@kernel
+def choose_batch(table: EdgeTable, key: Any, step: Any, edges: Any) -> None:
     """Fill ``edges`` (b, 2) with (target, row) of edges drawn uniformly with replacement."""
     m = table.source.shape[0]
     for b in range(edges.shape[0]):
@@ -143,11 +178,25 @@ def choose_batch(table, key, step, edges):  # type: ignore[no-untyped-def]
         edges[b, 0] = np.searchsorted(table.start, row, side="right") - 1
 
 
-@njit(cache=True, nogil=True)
-def advance(  # type: ignore[no-untyped-def]
-    blocks, table, prior, ops, first_step, n_steps, state, velocity, g, fresh, inverse_mass, key, paper_t, work,
-    batch, energies,
-):  # fmt: skip
+@kernel
+def advance(
+    blocks: Any,
+    table: EdgeTable,
+    prior: Any,
+    ops: Any,
+    first_step: Any,
+    n_steps: Any,
+    state: Any,
+    velocity: Any,
+    g: Any,
+    fresh: Any,
+    inverse_mass: Any,
+    key: Any,
+    paper_t: Any,
+    work: Any,
+    batch: Any,
+    energies: Any,
+) -> Any:
     """Run ``n_steps`` steps of the scheme ``ops`` in place; return whether ``g`` belongs to the final state.
 
     ``batch`` (b, 2) is scratch for minibatches of b edges drawn from ``table``; with b = 0 all ``blocks`` are used, and
@@ -182,8 +231,19 @@ def advance(  # type: ignore[no-untyped-def]
     return fresh
 
 
-@njit(cache=True, nogil=True)
-def advance_replicas(blocks, prior, ops, steps, state, velocity, inverse_mass, g, work, energies):  # type: ignore[no-untyped-def]
+@kernel
+def advance_replicas(
+    blocks: Any,
+    prior: Any,
+    ops: Any,
+    steps: Any,
+    state: Any,
+    velocity: Any,
+    inverse_mass: Any,
+    g: Any,
+    work: Any,
+    energies: Any,
+) -> None:
     """Run ``steps[k]`` steps of the noise-free ``ops[k]`` from ``state[k]``, for each replica k, in position coordinates.
 
     ``energies`` (k,) receives U at the last gradient of each; ``g`` (n, 8) is scratch.
@@ -199,8 +259,4 @@ def advance_replicas(blocks, prior, ops, steps, state, velocity, inverse_mass, g
 
 
 # The loop of `advance`, interpreted, over the parallel kernels: for large graphs, where one pass dwarfs a Python call.
-advance_parallel = types.FunctionType(
-    advance.py_func.__code__,
-    {**globals(), "gradient": potential.gradient_parallel, "node_pass": node_pass_parallel},
-    "advance_parallel",
-)
+advance_parallel = interpreted(advance, gradient=potential.gradient_parallel, node_pass=node_pass_parallel)

@@ -17,7 +17,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.starts import positions_given_rotations
+from tempose.optimum.relaxations import positions_given_rotations
 
 
 @dataclass(frozen=True)

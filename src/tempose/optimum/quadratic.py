@@ -29,7 +29,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic
-from tempose.optimum.starts import pattern, position_holds
+from tempose.optimum.relaxations import pattern, position_holds
 
 
 @dataclass(frozen=True, eq=False)

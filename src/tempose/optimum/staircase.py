@@ -26,7 +26,7 @@ from tempose.optimum.certificate import (
     examine,
 )
 from tempose.optimum.quadratic import Quadratic
-from tempose.optimum.starts import with_positions
+from tempose.optimum.relaxations import with_positions
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from tempose._typing import Array
 from tempose.errors import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.model.robust import RobustLikelihood, outlier_spread
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature

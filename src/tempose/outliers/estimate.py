@@ -12,7 +12,8 @@ from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, Priors
+from tempose.model.posterior import Posterior
+from tempose.model.priors import Priors
 from tempose.optimum.starts import start_poses
 from tempose.outliers.competing import Alternative, alternatives
 from tempose.outliers.em import RobustFit, fit

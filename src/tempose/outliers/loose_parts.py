@@ -10,7 +10,7 @@ import numpy as np
 from tempose._typing import Array, Index, Mask
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 
 ACCEPTED = 0.5
 

@@ -74,7 +74,7 @@ class Laplacian:
 
 def _weights(posterior: Posterior, wxyz: Array) -> Array:
     """Weights ``wλ/2`` (m,) of the Laplacian."""
-    from tempose.numerics.memory import rows
+    from tempose.numerics.layout import rows
 
     weight = 0.5 * posterior.graph.concentration
     if posterior.likelihood is not None:

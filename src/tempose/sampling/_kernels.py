@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import types
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tempose._support.compiling import interpreted, kernel
 from tempose._typing import Array, Index
 from tempose.numerics import potential
 from tempose.numerics.chart import Frame, center, center_back, couple, place, pull_back, push_back
-from tempose.numerics.potential import EdgeBlocks, PriorTable
+from tempose.numerics.layout import EdgeBlocks, PriorTable
 from tempose.numerics.sparse.repeated import (
     LANES,
     PADDING,
@@ -46,8 +45,8 @@ class Model(NamedTuple):
 gradient = potential.gradient
 
 
-@njit(cache=True, nogil=True)
-def spread(panels, y, scale, free, omega):  # type: ignore[no-untyped-def]
+@kernel
+def spread(panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
     """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (6n,)."""
     x = y.copy()
     backward(panels.tree, panels.forward, x, np.empty(6 * panels.tree.tallest))
@@ -57,8 +56,8 @@ def spread(panels, y, scale, free, omega):  # type: ignore[no-untyped-def]
             omega[k, a] = scale * free[k, a] * x[6 * j + a]
 
 
-@njit(cache=True, nogil=True)
-def gather(panels, g, scale, free, out):  # type: ignore[no-untyped-def]
+@kernel
+def gather(panels: Panels, g: Any, scale: Any, free: Any, out: Any) -> None:
     """The gradient (6n,) by y, given that by ω (n, 3)."""
     for j in range(g.shape[0]):
         k = panels.tree.order[j]
@@ -68,8 +67,8 @@ def gather(panels, g, scale, free, out):  # type: ignore[no-untyped-def]
     forward(panels.tree, panels.forward, out, np.empty(6 * panels.tree.tallest))
 
 
-@njit(cache=True, nogil=True)
-def conditional_means(panels, g, coupled, free, state, shift):  # type: ignore[no-untyped-def]
+@kernel
+def conditional_means(panels: Panels, g: Any, coupled: Any, free: Any, state: Any, shift: Any) -> None:
     """Move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``, and write ``−C⁻¹ H_pω ω``, the dummies' mean, to ``shift``."""
     tree = panels.tree
     x = np.zeros(LANES * state.shape[0] + PADDING)
@@ -88,8 +87,8 @@ def conditional_means(panels, g, coupled, free, state, shift):  # type: ignore[n
             shift[k, a] = -free[k, 3 + a] * x[LANES * j + 3 + a]
 
 
-@njit(cache=True, nogil=True)
-def evaluate(model, beta, y, work, g, state, out):  # type: ignore[no-untyped-def]
+@kernel
+def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out: Any) -> Any:
     """W at y; its gradient by y into ``out`` (6n,), rotations and the positions' conditional means into ``state`` (n, 8).
 
     ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
@@ -120,8 +119,10 @@ def evaluate(model, beta, y, work, g, state, out):  # type: ignore[no-untyped-de
     return remainder if largest < math.pi**2 and math.isfinite(remainder) else math.inf
 
 
-@njit(cache=True, nogil=True)
-def follow(model, beta, part, weights, y, v, work, g, state, out):  # type: ignore[no-untyped-def]
+@kernel
+def follow(
+    model: Model, beta: Any, part: Any, weights: Any, y: Any, v: Any, work: Any, g: Any, state: Any, out: Any
+) -> Any:
     """Kick, and turn by ``part`` and kick as often as there are more weights; return W at the end.
 
     ``y``, ``v`` and the gradient ``out`` (6n,) are those at the beginning, and overwritten by those at the end.
@@ -139,8 +140,5 @@ def follow(model, beta, part, weights, y, v, work, g, state, out):  # type: igno
 
 
 # The same, interpreted, over the parallel gradient: for large graphs, where one gradient dwarfs a Python call.
-_parallel = {**globals(), "gradient": potential.gradient_parallel}
-evaluate_parallel = types.FunctionType(evaluate.py_func.__code__, _parallel, "evaluate_parallel")
-follow_parallel = types.FunctionType(
-    follow.py_func.__code__, {**_parallel, "evaluate": evaluate_parallel}, "follow_parallel"
-)
+evaluate_parallel = interpreted(evaluate, gradient=potential.gradient_parallel)
+follow_parallel = interpreted(follow, evaluate=evaluate_parallel)

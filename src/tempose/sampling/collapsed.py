@@ -107,7 +107,7 @@ class CollapsedTarget:
 
     def at(self, y: Array) -> Point:
         """Evaluate the target."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
         from tempose.sampling import _kernels
 
         n, work = len(self.held), self.posterior.workspace()
@@ -118,7 +118,7 @@ class CollapsedTarget:
 
     def follow(self, point: Point, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
         """Where the dynamics leads in a time, and the velocity there."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
         from tempose.sampling import _kernels
 
         n, work = len(self.held), self.posterior.workspace()
@@ -130,7 +130,7 @@ class CollapsedTarget:
 
     def draw_positions(self, point: Point, rng: np.random.Generator) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
         from tempose.numerics.sparse.repeated import solve_lanes
 
         state = rows(len(point.state))

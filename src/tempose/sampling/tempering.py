@@ -29,7 +29,7 @@ from tempose._support import streams
 from tempose._typing import Array, Index
 from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
-from tempose.numerics.operations import DRIFT, VELOCITY
+from tempose.numerics.layout import DRIFT, VELOCITY
 from tempose.sampling.geodesic import SETTLING, TARGET, MetropolisSampler
 from tempose.sampling.sampler import Draw
 
@@ -102,7 +102,7 @@ class TemperingChain:
     def __init__(
         self, sampler: TemperingSampler, wxyz: Array, position: Array, potential: Array | None = None, parity: int = 0
     ) -> None:
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         self.sampler, self.parity = sampler, parity
         base, (count, n) = sampler.rungs[0], wxyz.shape[:2]

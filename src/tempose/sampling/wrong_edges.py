@@ -24,7 +24,7 @@ from scipy.sparse import csgraph
 
 from tempose._typing import Array
 from tempose.errors import NotApplicable
-from tempose.numerics.potential import EdgeBlocks
+from tempose.numerics.layout import EdgeBlocks
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
@@ -74,7 +74,7 @@ class RobustTarget(CollapsedTarget):
     def at(self, y: Array, given: Given | None = None) -> Point:
         """Evaluate the target; with the expected weights if none are given."""
         from tempose.numerics import chart
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         given = given or self.expected
         n, held, table = len(self.held), self.held, self.posterior.edge_table
@@ -106,7 +106,7 @@ class RobustTarget(CollapsedTarget):
         self, point: Point, rng: np.random.Generator, given: Given | None = None
     ) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U with the weights summed out."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         state = rows(len(point.state))
         state[:] = point.state
@@ -117,7 +117,7 @@ class RobustTarget(CollapsedTarget):
 
     def draw_weights(self, wxyz: Array, position: Array, before: Given, rng: np.random.Generator) -> Given:
         """Weights of the edges given poses; those of before if the new ones do not hold the graph together."""
-        from tempose.numerics.memory import rows
+        from tempose.numerics.layout import rows
 
         state, likelihood = rows(len(wxyz)), self.likelihood
         state[:, :4], state[:, 4:7] = wxyz, position

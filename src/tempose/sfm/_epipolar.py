@@ -6,14 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-_compile: Any = njit(cache=True, nogil=True)
+from tempose._support.compiling import kernel
 
 CORRECTIONS = 3  # Newton steps of the closest pair of points that meets the epipolar constraint; two reach rounding
 
 
-def _epipolar_row(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, row: Any) -> float:
+@kernel
+def epipolar_row(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, row: Any) -> float:
     """Signed distance (pixels) of one match from the nearest pair of points that meets ``x2ᵀ[t]×R x1 = 0``.
 
     ``row`` (6,) receives its derivative by a rotation vector ω (R → Exp(ω)R) and by t, with the points eliminated: the
@@ -53,10 +53,8 @@ def _epipolar_row(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, row: Any) 
     return r
 
 
-epipolar_row: Any = _compile(_epipolar_row)
-
-
-def _distances(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, out: Any) -> None:
+@kernel
+def distances(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, out: Any) -> None:
     """Signed epipolar distances (k,), pixels, of normalised matches (k, 2); NaN where the point lies behind a camera."""
     row = np.empty(6)
     for k in range(len(x1)):
@@ -74,10 +72,8 @@ def _distances(R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, out: Any) -> 
             out[k] = np.nan
 
 
-distances: Any = _compile(_distances)
-
-
-def _normal_equations(
+@kernel
+def normal_equations(
     R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, scale: float, A: Any, b: Any
 ) -> float:
     """Gauss–Newton matrix A (5, 5) and gradient b (5,) of ``Σ ½c² log(1 + r²/c²)``; returns the sum."""
@@ -104,10 +100,8 @@ def _normal_equations(
     return cost
 
 
-normal_equations: Any = _compile(_normal_equations)
-
-
-def _rows(R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, r: Any, J: Any) -> None:
+@kernel
+def rows(R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, r: Any, J: Any) -> None:
     """Residuals (k,) and Jacobian (k, 5) of all matches."""
     row = np.empty(6)
     for k in range(len(x1)):
@@ -117,10 +111,8 @@ def _rows(R: Any, t: Any, basis: Any, f1: Any, f2: Any, x1: Any, x2: Any, r: Any
             J[k, 3 + a] = row[3] * basis[0, a] + row[4] * basis[1, a] + row[5] * basis[2, a]
 
 
-rows: Any = _compile(_rows)
-
-
-def _tangent_basis(t: Any) -> Any:
+@kernel
+def tangent_basis(t: Any) -> Any:
     """Two unit vectors, the columns of (3, 2), orthogonal to a unit vector and to each other."""
     least = 0
     for a in range(1, 3):
@@ -136,10 +128,8 @@ def _tangent_basis(t: Any) -> Any:
     return out
 
 
-tangent_basis: Any = _compile(_tangent_basis)
-
-
-def _turned(R: Any, omega: Any) -> Any:
+@kernel
+def turned(R: Any, omega: Any) -> Any:
     """``Exp(ω) R`` by Rodrigues' formula."""
     angle2 = omega[0] ** 2 + omega[1] ** 2 + omega[2] ** 2
     angle = math.sqrt(angle2)
@@ -155,10 +145,8 @@ def _turned(R: Any, omega: Any) -> Any:
     return out
 
 
-turned: Any = _compile(_turned)
-
-
-def _refine(
+@kernel
+def refine(
     R: Any, t: Any, f1: Any, f2: Any, x1: Any, x2: Any, scale: float, tolerance: float, most_steps: int
 ) -> tuple[Any, Any]:
     """Levenberg–Marquardt on a rotation (3, 3) and a unit direction (3,) with the cost of ``normal_equations``.
@@ -189,6 +177,3 @@ def _refine(
             if damping > 1e8:
                 break
     return R, t
-
-
-refine: Any = _compile(_refine)

@@ -8,25 +8,28 @@ do not depend on each other, so any number of threads gives the same bits.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from tempose._support.compiling import inlined, kernel
 
 CONVERGED, BEHIND, STALLED = 0, 1, 2
 _MOST_PAIRS = 60  # of views tried as hypotheses of a point
 _SMALL_STEP = 1e-10  # squared length of the last step, in squared pixels
 
 
-@njit(cache=True, inline="always")
-def _project(P, x, y, z):  # type: ignore[no-untyped-def]
+@inlined(early=True)
+def _project(P: Any, x: Any, y: Any, z: Any) -> Any:
     h0 = P[0, 0] * x + P[0, 1] * y + P[0, 2] * z + P[0, 3]
     h1 = P[1, 0] * x + P[1, 1] * y + P[1, 2] * z + P[1, 3]
     h2 = P[2, 0] * x + P[2, 1] * y + P[2, 2] * z + P[2, 3]
     return h0 / h2, h1 / h2, h2
 
 
-@njit(cache=True)
-def _solve3(a, g, damping):  # type: ignore[no-untyped-def]
+@kernel
+def _solve3(a: Any, g: Any, damping: Any) -> Any:
     """Solve ``(A + damping·diag A) d = g`` for A = (xx, xy, xz, yy, yz, zz); the last value tells whether A is positive."""
     xx, yy, zz = a[0] * (1.0 + damping), a[3] * (1.0 + damping), a[5] * (1.0 + damping)
     if not xx > 0.0:
@@ -47,8 +50,10 @@ def _solve3(a, g, damping):  # type: ignore[no-untyped-def]
     return g[0] / xx - l10 * y - l20 * z, y, z, True
 
 
-@njit(cache=True)
-def _linearise(P, camera_of, pixel, used, begin, end, x, y, z, a, g):  # type: ignore[no-untyped-def]
+@kernel
+def _linearise(
+    P: Any, camera_of: Any, pixel: Any, used: Any, begin: Any, end: Any, x: Any, y: Any, z: Any, a: Any, g: Any
+) -> Any:
     """Normal matrix and right-hand side of the reprojection error; returns its sum of squares, or ∞ behind a camera."""
     a[:] = 0.0
     g[:] = 0.0
@@ -84,8 +89,10 @@ def _linearise(P, camera_of, pixel, used, begin, end, x, y, z, a, g):  # type: i
     return cost
 
 
-@njit(cache=True)
-def _refine(P, camera_of, pixel, used, begin, end, point, normal, most_steps):  # type: ignore[no-untyped-def]
+@kernel
+def _refine(
+    P: Any, camera_of: Any, pixel: Any, used: Any, begin: Any, end: Any, point: Any, normal: Any, most_steps: Any
+) -> Any:
     """Levenberg–Marquardt on one point, in place; returns the outcome and the sum of squared residuals."""
     a, g = np.empty(6), np.empty(3)
     fresh_a, fresh_g = np.empty(6), np.empty(3)
@@ -117,8 +124,8 @@ def _refine(P, camera_of, pixel, used, begin, end, point, normal, most_steps):  
     return outcome, cost
 
 
-@njit(cache=True)
-def _meet(c1, d1, c2, d2, out):  # type: ignore[no-untyped-def]
+@kernel
+def _meet(c1: Any, d1: Any, c2: Any, d2: Any, out: Any) -> Any:
     """Midpoint of the shortest line between two rays (centre, unit direction); False if they are parallel."""
     dot = d1[0] * d2[0] + d1[1] * d2[1] + d1[2] * d2[2]
     sine2 = 1.0 - dot * dot
@@ -134,8 +141,8 @@ def _meet(c1, d1, c2, d2, out):  # type: ignore[no-untyped-def]
     return s > 0.0 and t > 0.0
 
 
-@njit(cache=True)
-def _score(P, camera_of, pixel, begin, end, point, limit2):  # type: ignore[no-untyped-def]
+@kernel
+def _score(P: Any, camera_of: Any, pixel: Any, begin: Any, end: Any, point: Any, limit2: Any) -> Any:
     """Truncated sum of squared residuals, in units of the truncation."""
     total = 0.0
     for k in range(begin, end):
@@ -145,8 +152,8 @@ def _score(P, camera_of, pixel, begin, end, point, limit2):  # type: ignore[no-u
     return total
 
 
-@njit(cache=True)
-def _select(P, camera_of, pixel, begin, end, point, limit2, used):  # type: ignore[no-untyped-def]
+@kernel
+def _select(P: Any, camera_of: Any, pixel: Any, begin: Any, end: Any, point: Any, limit2: Any, used: Any) -> Any:
     """Mark the observations within the limit of a point; returns their number."""
     count = 0
     for k in range(begin, end):
@@ -156,10 +163,22 @@ def _select(P, camera_of, pixel, begin, end, point, limit2, used):  # type: igno
     return count
 
 
-@njit(parallel=True, cache=True)
-def select_and_refine(  # type: ignore[no-untyped-def]
-    P, centre, ray, first, camera_of, pixel, limit_px, most_steps, point, used, normal, cost, outcome
-):
+@kernel(parallel=True)
+def select_and_refine(
+    P: Any,
+    centre: Any,
+    ray: Any,
+    first: Any,
+    camera_of: Any,
+    pixel: Any,
+    limit_px: Any,
+    most_steps: Any,
+    point: Any,
+    used: Any,
+    normal: Any,
+    cost: Any,
+    outcome: Any,
+) -> None:
     """Estimate every point from the views that agree on it.
 
     Each pair of views (up to a number) proposes the point where its rays meet; the proposal that most views see within
@@ -192,8 +211,19 @@ def select_and_refine(  # type: ignore[no-untyped-def]
             outcome[p], cost[p] = _refine(P, camera_of, pixel, used, begin, end, point[p], normal[p], most_steps)
 
 
-@njit(parallel=True, cache=True)
-def refine(P, first, camera_of, pixel, used, most_steps, point, normal, cost, outcome):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def refine(
+    P: Any,
+    first: Any,
+    camera_of: Any,
+    pixel: Any,
+    used: Any,
+    most_steps: Any,
+    point: Any,
+    normal: Any,
+    cost: Any,
+    outcome: Any,
+) -> None:
     """Least squares for every point from where it is, on its used observations."""
     for p in prange(len(first) - 1):
         outcome[p], cost[p] = _refine(
@@ -201,8 +231,8 @@ def refine(P, first, camera_of, pixel, used, most_steps, point, normal, cost, ou
         )
 
 
-@njit(parallel=True, cache=True)
-def widest_angle(centre, first, camera_of, used, point, angle):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def widest_angle(centre: Any, first: Any, camera_of: Any, used: Any, point: Any, angle: Any) -> None:
     """Largest angle (radians) under which a point is seen from two of its used views."""
     for p in prange(len(first) - 1):
         widest = 0.0

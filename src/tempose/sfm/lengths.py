@@ -9,6 +9,7 @@ the pairs; the log-scales are its robust average.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -301,7 +302,7 @@ def _components(n_pairs: int, ratios: Ratios) -> Index:
     return np.asarray(csgraph.connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def _factor(B: sparse.csr_array, precision: Array):  # type: ignore[no-untyped-def]
+def _factor(B: Any, precision: Any) -> Any:
     """Factor of the normal matrix with the last pair held."""
     weighted = B * precision[:, None]
     return splu(sparse.csc_array((B.T @ weighted)[:-1, :-1]))

@@ -17,10 +17,11 @@ from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior, residuals
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import residuals
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.optimum.starts import most_certain_tree, tree_poses
+from tempose.optimum.trees import most_certain_tree, tree_poses
 from tempose.sfm.pairs import Pairs
 
 _MEDIAN_CHI2_3 = 2.3659738843753377  # median of χ² with 3 degrees of freedom

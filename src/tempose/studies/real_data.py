@@ -14,7 +14,7 @@ from tempose.methods.base import Estimate
 from tempose.methods.external import colmap_rotation_averaging, gtsam_gnc
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 from tempose.outliers import Robust
 from tempose.studies import figures
 from tempose.studies.experiment import Cell, Row, RunOptions

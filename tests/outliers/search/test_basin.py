@@ -15,8 +15,8 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
-from tempose.optimum.starts import chordal_rotations, with_positions
+from tempose.model.residuals import residuals
+from tempose.optimum.relaxations import chordal_rotations, with_positions
 from tempose.outliers import estimate as model
 from tempose.outliers.em import RobustOptions, fit
 from tempose.outliers.estimate import odometry_hints, own_probabilities, solve_robust

@@ -17,7 +17,8 @@ from tempose.errors import OptionError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
-from tempose.model.posterior import Posterior, residuals
+from tempose.model.posterior import Posterior
+from tempose.model.residuals import residuals
 from tempose.options import SolveOptions
 from tempose.sampling.options import Geodesic
 from tempose.studies.calibration import SETTINGS, Calibration, Setting, calibrate

@@ -20,9 +20,11 @@ from zlib import crc32
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from tempose._support.compiling import inlined, kernel
 
 PADDING = 8
 # constants are NumPy scalars: for a plain int, a kernel would be compiled once more for that very value
@@ -270,13 +272,13 @@ _solve8, _solve4, _solve2, _solve1 = (_solve_tile(rows) for rows in (8, 4, 2, 1)
 _copy8, _copy4, _copy2 = (_copy_strip(rows) for rows in (8, 4, 2))
 
 
-@njit(inline="always")
+@inlined(early=True, cache=False)
 def at(array: Any, offset: Any) -> Any:
     """Address of an element of a flat array of doubles."""
     return np.int64(array.ctypes.data + 8 * offset)
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, rows: Any, columns: Any,
              alpha: Any, add: Any) -> Any:  # fmt: skip
     """C ← [C +] α A Bᵀ for a tile of at most 8 × 6."""
@@ -295,7 +297,7 @@ def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c
         _product1(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: Any, depth: Any, c: Any, c_stride: Any,
              alpha: Any, add: Any, lower: Any, scratch: Any) -> Any:  # fmt: skip
     """C ← [C +] α A Bᵀ with C of rows × columns; all arguments but α are integers, ``scratch`` an address.
@@ -330,7 +332,7 @@ def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: A
                                  alpha, add + p)  # fmt: skip
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def solve_columns(x: Any, x_stride: Any, first: Any, rows: Any, t: Any, t_stride: Any, base: Any, j: Any, w: Any,
                   scratch: Any) -> Any:  # fmt: skip
     """One step of X ← X T⁻ᵀ: columns j … j + w - 1 (w ≤ 6) of rows ``first`` … ``rows - 1``.
@@ -361,7 +363,7 @@ def solve_columns(x: Any, x_stride: Any, first: Any, rows: Any, t: Any, t_stride
             _solve1(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _factor_corner(L: Any, q: Any, stride: Any, w: Any, scratch: Any) -> Any:
     """Cholesky factor of the w × w block at q, reciprocal pivots to scratch; return the good pivots."""
     for c in range(w):
@@ -382,7 +384,7 @@ def _factor_corner(L: Any, q: Any, stride: Any, w: Any, scratch: Any) -> Any:
     return w
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def factor_front(L: Any, p: Any, m: Any, k: Any, update: Any, scratch: Any) -> Any:
     """Eliminate the k pivots of the m × k panel at L[p], and write -L21 L21ᵀ to the lower triangle at ``update``.
 
@@ -410,14 +412,14 @@ def factor_front(L: Any, p: Any, m: Any, k: Any, update: Any, scratch: Any) -> A
     return k
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def take_reciprocals(L: Any, p: Any, m: Any, j: Any, w: Any, scratch: Any) -> Any:
     """Put the reciprocal diagonal of columns j … of the panel at L[p] into scratch, for :func:`solve_columns`."""
     for e in range(w):
         scratch[_RECIPROCALS + e] = 1.0 / L[p + (j + e) * (m + 1)]
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: Any) -> Any:
     """N ← L11⁻ᵀ, upper triangular with zeros below, and Z ← (L11 L11ᵀ)⁻¹ = N Nᵀ; both k × k with stride k."""
     for e in range(k * k):
@@ -441,7 +443,7 @@ def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: A
             Z[i + j * k] = Z[j + i * k]
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def solve_back(X: Any, rows: Any, L: Any, p: Any, m: Any, k: Any, scratch: Any) -> Any:
     """X1 ← (X1 - X2 L21) L11⁻¹ for X = [X1, X2] of rows × m with stride ``rows``."""
     x, packed = at(X, 0), at(scratch, _PACKED_B)

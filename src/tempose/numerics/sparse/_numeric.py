@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from tempose._support.compiling import inlined, kernel
 
 from ._dense import (
     COLUMNS,
@@ -51,14 +52,14 @@ class Tree(NamedTuple):
     entry_flip: Array  # … whether the caller's block is to be transposed
 
 
-@njit(inline="always")
+@inlined(early=True, cache=False)
 def _shape(tree: Any, s: Any) -> Any:
     k = (tree.start[s + 1] - tree.start[s]) * tree.block
     u = (tree.pointer[s + 1] - tree.pointer[s]) * tree.block
     return k, u, k + u, tree.panel[s]
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any:
     """Write the blocks of A (+ shift · I) into the panel of s; of diagonal blocks the lower triangle."""
     b = tree.block
@@ -86,7 +87,7 @@ def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any
                     L[q + y * m + x] += off[v, x, y]
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _runs(relative: Any, begin: Any, end: Any, split: Any, run: Any) -> Any:
     """Cut the rows of a child into runs that stay adjacent in the parent, and on one side of row ``split``.
 
@@ -105,7 +106,7 @@ def _runs(relative: Any, begin: Any, end: Any, split: Any, run: Any) -> Any:
     return count, before
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _extend_add(
     target: Any, stride: Any, shift: Any, first: Any, last: Any, runs: Any, run: Any,
     relative: Any, source: Any, u: Any, b: Any,
@@ -129,7 +130,7 @@ def _extend_add(
             column += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any, L: Any, stack: Any) -> Any:
     """Factor the supernodes ``first`` … ``last - 1``; return the column that broke, or -1."""
     scratch = np.empty(SCRATCH)
@@ -162,7 +163,7 @@ def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any
     return -1
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, cache=False)
 def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
     """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, four columns at a time."""
     for c in range(0, k - 3, 4):
@@ -181,7 +182,7 @@ def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
             w[r] -= w[c] * L[a + r]
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, cache=False)
 def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
     """w1 ← L11⁻ᵀ (w1 - L21ᵀ w2): the same sweep, backwards."""
     for c in range(k - 1, k // 4 * 4 - 1, -1):
@@ -205,7 +206,7 @@ def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
         w[c], w[c + 1], w[c + 2], w[c + 3] = w0, w1, w2, w3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
     """Overwrite the vector x by L⁻¹ x, or by L⁻ᵀ x."""
     b = tree.block
@@ -236,7 +237,7 @@ def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
             x[own + r] = work[r]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any) -> Any:
     """Overwrite x by L⁻¹ x, or by L⁻ᵀ x; the ``count`` right-hand sides are adjacent for every row."""
     scratch = np.empty(SCRATCH)
@@ -275,7 +276,7 @@ def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any
                 x[own + y] = work[y]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diagonal: Any, off: Any) -> Any:
     """Blocks of A⁻¹ on the pattern of A, from the root down.
 
@@ -315,7 +316,7 @@ def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diag
             _restrict(tree, tree.child[e], k, Z, q, u, stack, run)
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy", cache=False)
 def _restrict(tree: Any, c: Any, k: Any, Z: Any, q: Any, u: Any, stack: Any, run: Any) -> Any:
     """Copy the part of the parent's inverse (panel Z and Z22 at q) that child c needs to the child's place, full."""
     b = tree.block

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
+
+from tempose._support.compiling import kernel
 
 from ._dense import COLUMNS, SCRATCH, ZERO, _Emitter, _function, at, inverse_of_pivots, multiply
 from ._numeric import _shape
@@ -115,7 +117,7 @@ _add6, _add1 = _add_product(6), _add_product(1)
 _transposed6, _transposed1 = _transposed_product(6), _transposed_product(1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def invert(tree: Any, L: Any, N: Any, Z: Any, P: Any) -> None:
     """Write all panels P, given scratch for two matrices of pivots."""
     scratch = np.empty(SCRATCH)
@@ -129,7 +131,7 @@ def invert(tree: Any, L: Any, N: Any, Z: Any, P: Any) -> None:
             multiply(at(L, p + k), m, u, at(N, 0), k, k, k, at(P, p + k), m, -1.0, ZERO, ZERO, at(scratch, 0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def forward(tree: Any, P: Any, x: Any, work: Any) -> None:
     """Overwrite the vector x, in elimination order, by L⁻¹ x."""
     b = tree.block
@@ -153,7 +155,7 @@ def forward(tree: Any, P: Any, x: Any, work: Any) -> None:
             r += b
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def backward(tree: Any, P: Any, x: Any, work: Any) -> None:
     """Overwrite the vector x, in elimination order, by L⁻ᵀ x."""
     b = tree.block
@@ -175,7 +177,7 @@ def backward(tree: Any, P: Any, x: Any, work: Any) -> None:
             _transposed1(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def transpose(tree: Any, P: Any, Q: Any) -> None:
     """Write every panel's transpose, k × m by columns: what :func:`backward_lanes` reads."""
     for s in range(tree.start.size - 1):
@@ -185,7 +187,7 @@ def transpose(tree: Any, P: Any, Q: Any) -> None:
                 Q[p + j + i * k] = P[p + i + j * m]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def forward_lanes(tree: Any, P: Any, x: Any, work: Any, scratch: Any) -> None:
     """Overwrite x, rows of :data:`LANES` right-hand sides in elimination order, by L⁻¹ x."""
     length = tree.block * LANES
@@ -203,7 +205,7 @@ def forward_lanes(tree: Any, P: Any, x: Any, work: Any, scratch: Any) -> None:
             r += length
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def backward_lanes(tree: Any, Q: Any, x: Any, work: Any, scratch: Any) -> None:
     """Overwrite x, rows of :data:`LANES` right-hand sides in elimination order, by L⁻ᵀ x."""
     length = tree.block * LANES

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from tempose._support.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def elimination_tree(indptr: Any, indices: Any, order: Any, rank: Any) -> Any:
     """Parent of every column: the first subdiagonal nonzero of its column of L (-1 for a root).
 
@@ -34,7 +35,7 @@ def elimination_tree(indptr: Any, indices: Any, order: Any, rank: Any) -> Any:
     return parent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def postorder(parent: Any) -> Any:
     """Order the nodes of a forest so that every subtree is a contiguous range that ends in its root."""
     n = parent.size
@@ -66,7 +67,7 @@ def postorder(parent: Any) -> Any:
     return post
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def column_counts(indptr: Any, indices: Any, order: Any, rank: Any, parent: Any) -> Any:
     """Subdiagonal blocks in every column of L.
 
@@ -87,7 +88,7 @@ def column_counts(indptr: Any, indices: Any, order: Any, rank: Any, parent: Any)
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def front_cost(columns: Any, below: Any, block: Any) -> Any:
     """Rough time (ns) to factor a front with ``columns`` pivots and ``below`` further rows, in blocks.
 
@@ -99,7 +100,7 @@ def front_cost(columns: Any, below: Any, block: Any) -> Any:
     return 200.0 + flops / 30.0 + k * (k + u) + 0.5 * u * u
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def supernodes(parent: Any, count: Any, block: Any) -> Any:
     """Label every column with its supernode.
 
@@ -156,7 +157,7 @@ def supernodes(parent: Any, count: Any, block: Any) -> Any:
     return label
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any, tree: Any) -> Any:
     """Rows of every supernode below its own columns, ascending, in compressed form.
 
@@ -193,7 +194,7 @@ def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any,
     return pointer, rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stack_places(tree: Any, size: Any) -> Any:
     """Place of every update matrix on two stacks.
 

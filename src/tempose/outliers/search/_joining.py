@@ -10,15 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import kernel
 from tempose.geometry.compiled import product, turned
 
-# the functions are compiled by call, not by decorator, so that a type checker sees plain functions
-_compile: Any = njit(cache=True, nogil=True)
 
-
-def _between(
+@kernel
+def between(
     wxyz: Any, position: Any, edge_i: Any, edge_j: Any, q: Any, t: Any, e: int, in_a: bool, g: Any, x: Any, at: Any
 ) -> None:
     """The motion ``a_from_b`` of two parts' frames that edge e asks for, and where in b it holds.
@@ -48,10 +46,8 @@ def _between(
         g[e, c] = w[c]
 
 
-between: Any = _compile(_between)
-
-
-def _same_motion(g: Any, x: Any, at: Any, a: int, b: int, rot: Any, trans: Any, reach: float) -> Any:
+@kernel
+def same_motion(g: Any, x: Any, at: Any, a: int, b: int, rot: Any, trans: Any, reach: float) -> Any:
     """How much edges a and b ask for the same motion between two parts, 1 at best; as :func:`_agreement`, at b's node.
 
     Over the distance between the two nodes the rotation noise of edge a swings the other's position.
@@ -72,10 +68,8 @@ def _same_motion(g: Any, x: Any, at: Any, a: int, b: int, rot: Any, trans: Any, 
     return 1.0 / (k * k)
 
 
-same_motion: Any = _compile(_same_motion)
-
-
-def _merge(
+@kernel
+def merge(
     edge_i: Any, edge_j: Any, q: Any, t: Any, rot: Any, trans: Any, freedom: Any, odds: Any, bonus: Any,
     wxyz: Any, position: Any,
 ) -> None:  # fmt: skip
@@ -141,7 +135,8 @@ def _merge(
         stale[a] = True
 
 
-def _carry_over(
+@kernel
+def _carry(
     edge_i: Any, edge_j: Any, q: Any, t: Any, rot: Any, trans: Any, freedom: Any, odds: Any, part: Any, a: int, b: int,
     lead: int, g: Any, x: Any, at: Any, wxyz: Any, position: Any,
 ) -> None:  # fmt: skip
@@ -183,7 +178,3 @@ def _carry_over(
         for c in range(3):
             position[v, c] = mean_p[c] + d[c]
         part[v] = a
-
-
-_carry: Any = _compile(_carry_over)
-merge: Any = _compile(_merge)

@@ -11,15 +11,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import kernel
 from tempose.geometry.compiled import product, turned
 
-# the functions are compiled by call, not by decorator, so that a type checker sees plain functions
-_compile: Any = njit(cache=True, nogil=True)
 
-
-def _predict(wxyz: Any, position: Any, u: int, q: Any, t: Any, h: int, out_q: Any, out_p: Any, row: int) -> None:
+@kernel
+def predict(wxyz: Any, position: Any, u: int, q: Any, t: Any, h: int, out_q: Any, out_p: Any, row: int) -> None:
     """Write the pose of v that its neighbour u predicts along half edge h."""
     a = (wxyz[u, 0], wxyz[u, 1], wxyz[u, 2], wxyz[u, 3])
     w = product(a, (q[h, 0], q[h, 1], q[h, 2], q[h, 3]))
@@ -30,10 +28,8 @@ def _predict(wxyz: Any, position: Any, u: int, q: Any, t: Any, h: int, out_q: An
         out_p[row, c] = position[u, c] + x[c]
 
 
-predict: Any = _compile(_predict)
-
-
-def _agreement(pq: Any, pp: Any, x: int, y: int, rot: Any, trans: Any, freedom: Any) -> Any:
+@kernel
+def agreement(pq: Any, pp: Any, x: int, y: int, rot: Any, trans: Any, freedom: Any) -> Any:
     """How much two predictions agree, 1 at best: ``(1 + e/d)⁻²`` with e their energy under both edges' noise, d numbers."""
     dot = pq[x, 0] * pq[y, 0] + pq[x, 1] * pq[y, 1] + pq[x, 2] * pq[y, 2] + pq[x, 3] * pq[y, 3]
     e = 4.0 * max(1.0 - dot * dot, 0.0) * rot[x] * rot[y] / (rot[x] + rot[y])
@@ -45,10 +41,8 @@ def _agreement(pq: Any, pp: Any, x: int, y: int, rot: Any, trans: Any, freedom: 
     return 1.0 / (k * k)
 
 
-agreement: Any = _compile(_agreement)
-
-
-def _blend(
+@kernel
+def blend(
     pq: Any, pp: Any, first: int, last: int, best: int, rot: Any, trans: Any, freedom: Any, q: Any, p: Any
 ) -> None:
     """Mean of the predictions first … last weighted by how much they agree with the best; written into q (4,) and p (3,)."""
@@ -74,10 +68,8 @@ def _blend(
         p[c] = p[c] / total if total > 0.0 else pp[best, c]
 
 
-blend: Any = _compile(_blend)
-
-
-def _grow(
+@kernel
+def grow(
     start: Any, neighbour: Any, twin: Any, q: Any, t: Any, rot: Any, trans: Any, freedom: Any, prior: Any, bonus: Any,
     seeds: Any, wxyz: Any, position: Any, support: Any,
 ) -> None:  # fmt: skip
@@ -127,10 +119,8 @@ def _grow(
                     score[u], choice[u] = mass[x] + bonus[x], x
 
 
-grow: Any = _compile(_grow)
-
-
-def _vote(
+@kernel
+def vote(
     start: Any, neighbour: Any, q: Any, t: Any, rot: Any, trans: Any, freedom: Any, prior: Any, wxyz: Any, position: Any,
     new_wxyz: Any, new_position: Any, best: Any, present: Any,
 ) -> None:  # fmt: skip
@@ -172,10 +162,8 @@ def _vote(
             best[v] += prior[first + y] * agreement(pq, pp, d, y, r, s, f)
 
 
-vote: Any = _compile(_vote)
-
-
-def _edge_energies(
+@kernel
+def edge_energies(
     edge_i: Any, edge_j: Any, q: Any, t: Any, rot: Any, trans: Any, wxyz: Any, position: Any, error: Any, shift: Any,
     energy: Any,
 ) -> None:  # fmt: skip
@@ -202,10 +190,8 @@ def _edge_energies(
         energy[e] = total
 
 
-edge_energies: Any = _compile(_edge_energies)
-
-
-def _laplacian(edge_i: Any, edge_j: Any, weight: Any, b: Any, diagonal: Any, off: Any, rhs: Any) -> None:
+@kernel
+def laplacian(edge_i: Any, edge_j: Any, weight: Any, b: Any, diagonal: Any, off: Any, rhs: Any) -> None:
     """Blocks of ``Σ w |x_i − x_j − b|²``: diagonal (n,), off-diagonal (m,), right-hand side (n, 3)."""
     diagonal[:] = 0.0
     rhs[:] = 0.0
@@ -218,6 +204,3 @@ def _laplacian(edge_i: Any, edge_j: Any, weight: Any, b: Any, diagonal: Any, off
             pull = w * b[e, c]
             rhs[i, c] += pull
             rhs[j, c] -= pull
-
-
-laplacian: Any = _compile(_laplacian)

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tempose._support.compiling import inlined, kernel
 from tempose.geometry.compiled import product, turned
 
-# the functions are compiled by call, not by decorator, so that a type checker sees plain functions
-_compile: Any = njit(cache=True, nogil=True)
-_inline: Any = njit(cache=True, inline="always")
 
-
-def _closure(q: Any, t: Any, ab: Any, bc: Any, ac: Any) -> Any:
+@inlined(early=True)
+def closure(q: Any, t: Any, ab: Any, bc: Any, ac: Any) -> Any:
     """What is left around a triangle: 4 sin²(θ/2) and |translation|² of ``c_from_b b_from_a`` against ``c_from_a``."""
     first = (q[ab, 0], q[ab, 1], q[ab, 2], q[ab, 3])
     second = (q[bc, 0], q[bc, 1], q[bc, 2], q[bc, 3])
@@ -29,10 +26,8 @@ def _closure(q: Any, t: Any, ab: Any, bc: Any, ac: Any) -> Any:
     return 4.0 * max(1.0 - dot * dot, 0.0), u * u + v * v + r * r
 
 
-closure: Any = _inline(_closure)
-
-
-def _keep_best(value: Any, apex: Any, e: int, d: float, c: int) -> None:
+@kernel
+def keep_best(value: Any, apex: Any, e: int, d: float, c: int) -> None:
     """Put a triangle with distance d and third node c among the best of edge e, one for each third node."""
     k = value.shape[1]
     at = k - 1
@@ -48,10 +43,8 @@ def _keep_best(value: Any, apex: Any, e: int, d: float, c: int) -> None:
     value[e, at], apex[e, at] = d, c
 
 
-keep_best: Any = _compile(_keep_best)
-
-
-def _triangles_of(a: int, start: Any, neighbour: Any, mark: Any) -> Any:
+@kernel
+def triangles_of(a: int, start: Any, neighbour: Any, mark: Any) -> Any:
     """All triangles (t, 3) whose first node is a, as half edges a → b, b → c and a → c with a < b < c.
 
     ``mark`` (n,) must be −1 everywhere, and is left so. Parallel edges make triangles of their own.
@@ -82,10 +75,8 @@ def _triangles_of(a: int, start: Any, neighbour: Any, mark: Any) -> Any:
     return found
 
 
-triangles_of: Any = _compile(_triangles_of)
-
-
-def _triangles(
+@kernel
+def triangles(
     start: Any, neighbour: Any, edge: Any, q: Any, t: Any, has_t: Any, rot: float, trans: float, limit: float,
     value: Any, apex: Any, count: Any, closed: Any,
 ) -> int:  # fmt: skip
@@ -116,10 +107,8 @@ def _triangles(
     return total
 
 
-triangles: Any = _compile(_triangles)
-
-
-def _shifts_of_closed(start: Any, neighbour: Any, q: Any, t: Any, has_t: Any, limit: float, out: Any) -> int:
+@kernel
+def shifts_of_closed(start: Any, neighbour: Any, q: Any, t: Any, has_t: Any, limit: float, out: Any) -> int:
     """Squared translations left around triangles whose rotations close, 4 sin²(θ/2) < limit; at most ``len(out)`` of them."""
     n = start.shape[0] - 1
     mark = np.full(n, -1, np.int64)
@@ -135,6 +124,3 @@ def _shifts_of_closed(start: Any, neighbour: Any, q: Any, t: Any, has_t: Any, li
                 out[count] = moved
                 count += 1
     return count
-
-
-shifts_of_closed: Any = _compile(_shifts_of_closed)

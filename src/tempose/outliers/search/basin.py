@@ -23,7 +23,8 @@ import numpy as np
 from tempose._typing import Array
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import chordal_rotations, most_certain_tree, tree_poses, with_positions
+from tempose.optimum.relaxations import chordal_rotations, with_positions
+from tempose.optimum.trees import most_certain_tree, tree_poses
 from tempose.outliers.search import votes
 from tempose.outliers.search.triangles import HalfEdges, Triangles, supported_tree, triangles
 from tempose.outliers.search.votes import Narrow

@@ -23,7 +23,7 @@ from tempose._typing import Array, Index
 from tempose.model.bingham import sigma_from_concentration
 from tempose.model.graph import PoseGraph
 from tempose.model.topology import SpanningTree
-from tempose.optimum.starts import rotation_weights
+from tempose.optimum.trees import rotation_weights
 from tempose.outliers.search import _triangles
 
 BEST = 3  # triangles of an edge that count

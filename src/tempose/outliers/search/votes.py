@@ -17,7 +17,8 @@ from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import pattern, rotation_weights
+from tempose.optimum.relaxations import pattern
+from tempose.optimum.trees import rotation_weights
 from tempose.outliers.search import _joining, _placing
 from tempose.outliers.search.triangles import HalfEdges
 

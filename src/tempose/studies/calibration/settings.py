@@ -33,8 +33,8 @@ from tempose.geometry import se3
 from tempose.model.bingham import Bingham, concentration_from_sigma
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Priors
-from tempose.optimum.starts import tree_poses
+from tempose.model.priors import Priors
+from tempose.optimum.trees import tree_poses
 from tempose.simulation import simulate
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose.model.poses import Poses
-from tempose.optimum.starts import most_certain_tree, tree_poses
+from tempose.optimum.trees import most_certain_tree, tree_poses
 from tempose.sfm.bundle import ALL_VIEWS, Round, adjust_until_stable, bare_scene
 from tempose.sfm.points import Observations, projections, reconstruct
 from tempose.sfm.scene import Scene

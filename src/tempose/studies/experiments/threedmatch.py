@@ -12,7 +12,7 @@ from tempose.io import ReadOptions, read_graph, read_poses
 from tempose.methods.base import Estimate
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import residuals
+from tempose.model.residuals import residuals
 from tempose.studies import figures
 from tempose.studies import real_data as real
 from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder

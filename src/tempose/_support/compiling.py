@@ -1,0 +1,83 @@
+"""The one way to compile a kernel: by decorators that a type checker sees through.
+
+Compiled code is kept on disk beside its source, and runs without Python's global lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast, overload
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def kernel(function: F) -> F: ...
+
+
+@overload
+def kernel(
+    *, error_model: str = "python", parallel: bool = False, fastmath: set[str] | None = None, cache: bool = True
+) -> Callable[[F], F]: ...
+
+
+def kernel(function: Any = None, *, cache: bool = True, **flags: Any) -> Any:
+    """Compile a function.
+
+    Parameters
+    ----------
+    error_model
+        ``numpy`` divides by zero without asking.
+    parallel
+        Share loops over ``prange`` among threads.
+    fastmath
+        Liberties of the compiler by their LLVM names.
+    cache
+        ``False`` for functions that cannot be kept on disk by themselves; they are, in those that call them.
+    """
+    compiler = njit(cache=cache, nogil=True, **{name: value for name, value in flags.items() if value is not None})
+    return compiler if function is None else compiler(function)
+
+
+@overload
+def inlined(function: F) -> F: ...
+
+
+@overload
+def inlined(*, early: bool = False, error_model: str = "python", cache: bool = True) -> Callable[[F], F]: ...
+
+
+def inlined(function: Any = None, *, early: bool = False, cache: bool = True, **flags: Any) -> Any:
+    """Compile a function into each of its callers.
+
+    Parameters
+    ----------
+    early
+        Put it in before types are known, by numba; else the optimiser puts it in at last.
+    error_model, cache
+        As for :func:`kernel`.
+    """
+    how: dict[str, Any] = {"inline": "always"} if early else {"forceinline": True}
+    compiler = njit(cache=cache, **how, **flags)
+    return compiler if function is None else compiler(function)
+
+
+def interpreted(compiled: F, **instead: Any) -> F:
+    """The source of a kernel for Python to run, with other things in place of some of the globals it uses."""
+    source = _dispatcher(compiled).py_func
+    return cast(F, FunctionType(source.__code__, {**source.__globals__, **instead}, source.__name__))
+
+
+def is_kept(compiled: Callable[..., Any]) -> bool:
+    """Whether compiled code of the module of a kernel is on disk, from an earlier run."""
+    dispatcher = _dispatcher(compiled)
+    name = Path(dispatcher.py_func.__code__.co_filename).stem
+    return any(Path(dispatcher.stats.cache_path or ".").glob(f"{name}.*.nbi"))
+
+
+def _dispatcher(compiled: Any) -> Any:
+    return compiled

@@ -1,0 +1,44 @@
+"""What each edge disagrees with, by the equations of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What each edge disagrees with, given poses.
+
+    Attributes
+    ----------
+    nu
+        ``ν = vec(q_ij ⊗ conj(q_j q̄_i))`` (m, 3) in j's frame, signed so that its scalar partner is ≥ 0;
+        ``|ν| = sin(θ/2)``.
+    translation
+        ``t_ij − μ_ij`` (m, 3) in j's frame, ``μ_ij = R_j (c_i − c_j)``; NaN for edges without a translation.
+    angle
+        Rotation residual θ (m,), radians.
+    """
+
+    nu: Array
+    translation: Array
+    angle: Array
+
+
+def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
+    """Edge residuals, by the equations of the paper, for poses in the graph's node order."""
+    q, _ = poses.node_from_world
+    c = poses.position
+    i, j = graph.edge_i, graph.edge_j
+    relative = quat.multiply(q[j], quat.conjugate(q[i]))
+    error = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(relative))
+    error = np.where(error[:, :1] < 0.0, -error, error)
+    mu = quat.rotate(q[j], c[i] - c[j])
+    return Residuals(error[:, 1:], graph.j_from_i_t - mu, quat.angle(error))
