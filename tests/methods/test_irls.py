@@ -11,7 +11,7 @@ from helpers.graphs import random_graph
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.methods._kernels import divergence, rotation_errors, shrink
+from tempose.methods._kernels import rotation_errors, shrink
 from tempose.methods.external import colmap_rotation_averaging
 from tempose.methods.irls import robust_rotations
 from tempose.model.graph import PoseGraph
@@ -26,16 +26,6 @@ def rotation_only(graph: PoseGraph) -> PoseGraph:
 
 
 # ---------------------------------------------------------------------- kernels and their twins
-
-
-def test_divergence_is_the_transposed_difference() -> None:
-    g = random_graph(RNG(0), 9, 20)
-    w, b, out = RNG(1).random(20), RNG(2).standard_normal((20, 2)), np.empty((9, 2))
-    divergence(g.edge_i, g.edge_j, w, b, out)
-    incidence = np.zeros((20, 9))
-    incidence[np.arange(20), g.edge_i] += 1.0
-    incidence[np.arange(20), g.edge_j] -= 1.0
-    np.testing.assert_allclose(out, incidence.T @ (w[:, None] * b), atol=1e-13)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 3.0])

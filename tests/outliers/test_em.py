@@ -84,11 +84,11 @@ def test_rotations_alone_have_a_shortcut_to_the_same_numbers():
     graph = rotations_only(with_wrong_edges(made, 0.3, 2)[0])
     posterior = Posterior(graph, likelihood=RobustLikelihood.of(graph, 0.7, tail=4.0))
     assert rotations.applies(posterior)
-    laplacian = rotations.Laplacian(graph)
-    near = laplacian.lower(posterior, made.truth, 200, 1e-13)
+    alone = rotations.RotationsAlone(graph)
+    near = alone.lower(posterior, made.truth, 200, 1e-13)
     best = minimise(Curvature(posterior), made.truth)
     assert posterior.potential(near) == pytest.approx(best.potential, rel=1e-9)
-    found = laplacian.used(posterior, best.poses)
+    found = alone.used(posterior, best.poses)
     expected = estimate._residuals(graph, Curvature(posterior), best.poses).used_rotation
     kept = posterior.likelihood.inlier_probability(posterior.energies(best.poses)) > 0.5
     assert found[kept] == pytest.approx(expected[kept], rel=0.02)

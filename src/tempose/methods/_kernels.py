@@ -1,6 +1,6 @@
 """Compiled loops over the edges for averaging on a graph: arrays in, arrays out, no validation.
 
-The readable twins of all three are in ``tests/methods/test_methods.py``.
+The readable twins of both are in ``tests/methods/test_methods.py``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,6 @@ from typing import Any
 
 from tempose._support.compiling import kernel
 from tempose.geometry.compiled import product
-
-
-@kernel
-def divergence(edge_i: Any, edge_j: Any, weights: Any, b: Any, out: Any) -> None:
-    """``out = Σ w b`` over the edges that start at a node minus those that end there: out (n, k), b (m, k)."""
-    out[:] = 0.0
-    for e in range(edge_i.shape[0]):
-        for c in range(b.shape[1]):
-            pull = weights[e] * b[e, c]
-            out[edge_i[e], c] += pull
-            out[edge_j[e], c] -= pull
 
 
 @kernel

@@ -14,10 +14,10 @@ from tempose._typing import Array
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.methods._kernels import divergence
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
+from tempose.numerics.laplacian import Laplacian
 from tempose.optimum.relaxations import pattern
 from tempose.optimum.trees import most_certain_tree, rotation_weights, tree_poses
 
@@ -148,16 +148,12 @@ class Averaging:
     """Weighted least squares on the differences of a connected graph: ``min Σ w |x_i − x_j − b|²``, anchor at zero."""
 
     def __init__(self, graph: PoseGraph, weights: Array) -> None:
-        n, self.graph, self.weights = graph.n_nodes, graph, weights
-        i, j, self.anchor = graph.edge_i, graph.edge_j, int(graph.anchors[0])
-        degree = np.bincount(i, weights, n) + np.bincount(j, weights, n)
-        degree[self.anchor] = 1.0
-        off = np.where((i == self.anchor) | (j == self.anchor), 0.0, -weights)
-        self.factor = pattern(graph, 1).factor(degree.reshape(n, 1, 1), off.reshape(-1, 1, 1))
+        self.graph, self.weights = graph, weights
+        held = np.zeros(graph.n_nodes, dtype=bool)
+        held[graph.anchors[0]] = True
+        self.laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, held, pattern(graph, 1))
+        self.factor = self.laplacian.factor(weights)
 
     def solve(self, b: Array) -> Array:
         """Values x (n, k) for differences b (m, k)."""
-        rhs = np.empty((self.graph.n_nodes, b.shape[1]))
-        divergence(self.graph.edge_i, self.graph.edge_j, self.weights, b, rhs)
-        rhs[self.anchor] = 0.0
-        return np.asarray(self.factor.solve(rhs))
+        return np.asarray(self.factor.solve(self.laplacian.pull(self.weights, b)))

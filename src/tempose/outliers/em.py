@@ -210,7 +210,7 @@ class _Stage:
     def __init__(self, graph: PoseGraph, priors: Priors, own: Array) -> None:
         self.stated, self.priors, self.own = graph, priors, own
         self.first: Curvature | None = None
-        self.laplacian = rotations.Laplacian(graph) if rotations.applies(Posterior(graph, priors)) else None
+        self.rotations_alone = rotations.RotationsAlone(graph) if rotations.applies(Posterior(graph, priors)) else None
 
     def posterior(self, p: Parameters) -> Posterior:
         return Posterior(p.graph(self.stated), self.priors, p.likelihood(self.stated, self.own))
@@ -226,16 +226,16 @@ class _Stage:
 
     def approach(self, poses: Poses, p: Parameters) -> Poses:
         """Come near enough to a minimum for Newton's method, where there is a cheaper way than that."""
-        if self.laplacian is None:
+        if self.rotations_alone is None:
             return poses
-        return self.laplacian.lower(self.posterior(p), poses, steps=200, least_gain=1e-10)
+        return self.rotations_alone.lower(self.posterior(p), poses, steps=200, least_gain=1e-10)
 
     def improve(self, poses: Poses, p: Parameters) -> tuple[Poses, EdgeEnergies]:
         """Lower U by a few steps."""
-        if self.laplacian is not None:
+        if self.rotations_alone is not None:
             posterior = self.posterior(p)
-            poses = self.laplacian.lower(posterior, poses, steps=8)
-            used, nothing = self.laplacian.used(posterior, poses), np.zeros(self.stated.n_edges)
+            poses = self.rotations_alone.lower(posterior, poses, steps=8)
+            used, nothing = self.rotations_alone.used(posterior, poses), np.zeros(self.stated.n_edges)
             return poses, EdgeEnergies(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
         curvature = self.curvature(p)
         poses = minimise(curvature, poses, max_steps=4).poses

@@ -14,7 +14,8 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, analyze
+from tempose.numerics.laplacian import Laplacian
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 
 
 def applies(posterior: Posterior) -> bool:
@@ -23,22 +24,18 @@ def applies(posterior: Posterior) -> bool:
     return graph.concentration.ndim == 1 and not np.any(graph.has_translation) and posterior.priors.is_flat
 
 
-class Laplacian:
-    """The scalar Laplacian of a graph, its anchors held."""
+class RotationsAlone:
+    """Steps and leverages by the Laplacian of a graph, its anchors held."""
 
     def __init__(self, graph: PoseGraph) -> None:
         self.graph = graph
         self.held = np.zeros(graph.n_nodes, dtype=bool)
         self.held[graph.anchors] = True
-        self.symbolic = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=1)
+        self.laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, self.held)
 
     def factor(self, weights: Array) -> Factor:
         """Cholesky factor for weights (m,); edges without any still count a little, so that no node is free."""
-        i, j, n = self.graph.edge_i, self.graph.edge_j, self.graph.n_nodes
-        weights = np.maximum(weights, 1e-9 * float(weights.max(initial=1e-300)))
-        diagonal = np.bincount(i, weights, n) + np.bincount(j, weights, n)
-        off = np.where(self.held[i] | self.held[j], 0.0, -weights)
-        return self.symbolic.factor(np.where(self.held, 1.0, diagonal).reshape(n, 1, 1), off.reshape(-1, 1, 1))
+        return self.laplacian.factor(np.maximum(weights, 1e-9 * float(weights.max(initial=1e-300))))
 
     def lower(self, posterior: Posterior, poses: Poses, steps: int, least_gain: float = 1e-4) -> Poses:
         """Some steps down U, each with the weights of the edges where it begins, until one gains less than that share of U."""
@@ -68,7 +65,7 @@ class Laplacian:
         diagonal, off = self.factor(_weights(posterior, poses.wxyz)).selected_inverse()
         variance = np.where(self.held, 0.0, diagonal.reshape(-1))
         i, j = graph.edge_i, graph.edge_j
-        cross = np.where(self.held[i] | self.held[j], 0.0, off.reshape(-1))
+        cross = np.where(self.laplacian.crosses, 0.0, off.reshape(-1))
         return np.asarray(1.5 * posterior.graph.concentration * (variance[i] + variance[j] - 2.0 * cross))
 
 

@@ -39,7 +39,8 @@ from tempose._support import streams
 from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
-from tempose.numerics.sparse import Factor, analyze
+from tempose.numerics.laplacian import Laplacian
+from tempose.numerics.sparse import Factor
 from tempose.optimum.laplace import Laplace
 from tempose.sampling.sampler import Cause, Chain, Draw, Tuned
 
@@ -323,17 +324,11 @@ class PositionPrecision:
             Cause.ANISOTROPIC_PRIORS,
         )
         self.prior = prior if len(prior) else np.zeros(graph.n_nodes)
-        self.graph, self.fixed = graph, held[:, 3]
-        self.symbolic = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=1)
+        self.laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, held[:, 3])
 
     def factor(self, weights: Array | float = 1.0) -> Factor:
         """Cholesky factor with the precision of every edge multiplied by its weight (m,)."""
-        i, j, n = self.graph.edge_i, self.graph.edge_j, self.graph.n_nodes
-        tau = weights * self.of_edges
-        diagonal = np.bincount(i, tau, n) + np.bincount(j, tau, n) + self.prior
-        off = np.where(self.fixed[i] | self.fixed[j], 0.0, -tau)
-        diagonal = np.where(self.fixed, 1.0, diagonal)
-        return self.symbolic.factor(diagonal.reshape(n, 1, 1), off.reshape(-1, 1, 1))
+        return self.laplacian.factor(weights * self.of_edges, self.prior)
 
 
 def _scalars(precision: Array, what: str, cause: Cause) -> Array:

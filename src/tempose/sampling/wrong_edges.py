@@ -132,11 +132,11 @@ class RobustTarget(CollapsedTarget):
     def holds_together(self, weights: Array) -> bool:
         """Whether every node is still tied to one that is held, or has a prior on its position."""
         precision = self.precision
-        graph, n = precision.graph, precision.graph.n_nodes
+        graph, n = self.posterior.graph, self.posterior.graph.n_nodes
         tied = np.flatnonzero(weights * precision.of_edges > 0.0)
         links = sparse.csr_array((np.ones(len(tied)), (graph.edge_i[tied], graph.edge_j[tied])), shape=(n, n))
         _, part = csgraph.connected_components(links, directed=False)
-        return bool(np.all(np.isin(part, part[precision.fixed | (precision.prior > 0.0)])))
+        return bool(np.all(np.isin(part, part[precision.laplacian.held | (precision.prior > 0.0)])))
 
     def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
         """A chain that begins at, or goes on from, a state."""

@@ -188,19 +188,3 @@ def edge_energies(
                 squared += shift[e, c] * shift[e, c]
             total += squared * trans[e]
         energy[e] = total
-
-
-@kernel
-def laplacian(edge_i: Any, edge_j: Any, weight: Any, b: Any, diagonal: Any, off: Any, rhs: Any) -> None:
-    """Blocks of ``Σ w |x_i − x_j − b|²``: diagonal (n,), off-diagonal (m,), right-hand side (n, 3)."""
-    diagonal[:] = 0.0
-    rhs[:] = 0.0
-    for e in range(edge_i.shape[0]):
-        i, j, w = edge_i[e], edge_j[e], weight[e]
-        diagonal[i] += w
-        diagonal[j] += w
-        off[e] = -w
-        for c in range(3):
-            pull = w * b[e, c]
-            rhs[i, c] += pull
-            rhs[j, c] -= pull

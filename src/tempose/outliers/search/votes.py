@@ -17,6 +17,7 @@ from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.numerics.laplacian import Laplacian
 from tempose.optimum.relaxations import pattern
 from tempose.optimum.trees import rotation_weights
 from tempose.outliers.search import _joining, _placing
@@ -180,11 +181,9 @@ def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: flo
 
 def _solve(graph: PoseGraph, weight: Array, b: Array) -> Array:
     """``argmin Σ w |x_i − x_j − b|²`` (n, 3), the smallest of them."""
-    n, m = graph.n_nodes, graph.n_edges
-    diagonal, off, rhs = np.empty(n), np.empty(m), np.empty((n, 3))
-    _placing.laplacian(graph.edge_i, graph.edge_j, weight, b, diagonal, off, rhs)
-    diagonal += _HOLD * float(diagonal.max(initial=1e-300))
-    return np.asarray(pattern(graph, 1).factor(diagonal.reshape(n, 1, 1), off.reshape(m, 1, 1)).solve(rhs))
+    laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, symbolic=pattern(graph, 1), edge_by_edge=True)
+    hold = _HOLD * float(laplacian.degree(weight).max(initial=1e-300))
+    return np.asarray(laplacian.factor(weight, hold).solve(laplacian.pull(weight, b)))
 
 
 def merge(narrow: Narrow, support: Array) -> Poses:
