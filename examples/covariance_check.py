@@ -32,7 +32,7 @@ def normalised(solution: tempose.Solution, truth: tempose.Poses, pairs: np.ndarr
     for a, b in pairs.tolist():
         ids = solution.graph.node_ids
         found = solution.relative(ids[a], ids[b])
-        true = se3.compose(se3.inverse((wxyz[a], position[a])), (wxyz[b], position[b]))
+        true = se3.a_from_b((wxyz[a], position[a]), (wxyz[b], position[b]))
         turn = quat.log(quat.multiply(true[0], quat.conjugate(found.mean[0])))
         error = np.concatenate([turn, true[1] - found.mean[1]])
         values.append(float(error @ np.linalg.solve(found.covariance, error)))

@@ -53,7 +53,7 @@ def draw_example(axes: Any, seed: int) -> None:
     sigmas = [solution.laplace.relative(ids[anchor], name)[1][3:5, 3:5] for name in ids]
     node = int(np.argmax([np.trace(sigma) for sigma in sigmas]))
     rows = np.concatenate([np.asarray(a[:, [anchor, node]]) for a in solution.draws.arrays])
-    xy = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))[1][:, :2]
+    xy = se3.a_from_b((rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:]))[1][:, :2]
     (_, mean), covariance = solution.laplace.relative(ids[anchor], ids[node])
     angle = np.linspace(0, 2 * np.pi, 200)
     radius = np.sqrt(-2.0 * np.log(1.0 - LEVEL))  # of a Gaussian in the plane

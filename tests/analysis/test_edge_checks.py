@@ -54,7 +54,7 @@ def gaussian_draws(laplace: Laplace, rng: np.random.Generator, count: int = 200)
 
 def test_relative_pose_is_that_of_the_summary() -> None:
     draws = cloud(np.random.default_rng(0))
-    prediction = predict_relative(draws, "b", "a")
+    prediction = predict_relative(draws, "a", "b")
     reference = Poses(("a", "b"), np.tile(quat.IDENTITY, (2, 1)), np.zeros((2, 3)))
     summary = relative_summary(draws, reference, "a", "b")
     np.testing.assert_allclose(prediction.covariance, summary.covariance, rtol=1e-6, atol=1e-9)
@@ -66,7 +66,7 @@ def test_relative_pose_is_that_of_the_summary() -> None:
 def test_predicted_measurement_adds_its_noise() -> None:
     rng = np.random.default_rng(1)
     full = np.array([[900.0, 300.0, 0.0], [300.0, 500.0, 0.0], [0.0, 0.0, 200.0]])
-    prediction = predict_relative(cloud(rng, 20_000), "b", "a", concentration=full, precision=full, rng=rng)
+    prediction = predict_relative(cloud(rng, 20_000), "a", "b", concentration=full, precision=full, rng=rng)
     expected = np.zeros((6, 6))
     expected[:3, :3] = 0.01 * np.eye(3) + 2.0 * np.linalg.inv(full)
     expected[3:, 3:] = 0.01 * np.eye(3) + np.linalg.inv(full)
@@ -76,8 +76,8 @@ def test_predicted_measurement_adds_its_noise() -> None:
 
 def test_tail_probability_is_uniform_under_the_prediction() -> None:
     rng = np.random.default_rng(2)
-    prediction = predict_relative(cloud(rng), "b", "a")
-    fresh = predict_relative(cloud(rng, 200), "b", "a")
+    prediction = predict_relative(cloud(rng), "a", "b")
+    fresh = predict_relative(cloud(rng, 200), "a", "b")
     p = [prediction.tail_probability(q, t) for q, t in zip(fresh.wxyz, fresh.translation, strict=True)]
     p_rotation = [prediction.tail_probability(-q) for q in fresh.wxyz]
     assert stats.kstest(p, "uniform").pvalue > 0.01 and stats.kstest(p_rotation, "uniform").pvalue > 0.01
@@ -108,7 +108,7 @@ def test_prediction_covers_new_measurements() -> None:
         again = measure(made.truth, pairs, np.radians(4.0), 0.05, rng)
         for k, (i, j) in enumerate(pairs.tolist()):
             prediction = predict_relative(
-                draws, i, j, concentration=again.concentration[k], precision=again.translation_precision[k], rng=rng
+                draws, j, i, concentration=again.concentration[k], precision=again.translation_precision[k], rng=rng
             )
             p.append(prediction.tail_probability(again.j_from_i_wxyz[k], again.j_from_i_t[k]))
     assert stats.kstest(p, "uniform").pvalue > 0.01

@@ -46,7 +46,7 @@ def test_covariance_of_a_relative_pose_is_that_of_numpy() -> None:
     truth, draws, _ = few_draws()
     found = relative_summary(draws, truth, 1, 3)
     poses = np.concatenate(draws.arrays)
-    wxyz, t = se3.compose(se3.inverse((poses[:, 1, :4], poses[:, 1, 4:])), (poses[:, 3, :4], poses[:, 3, 4:]))
+    wxyz, t = se3.a_from_b((poses[:, 1, :4], poses[:, 1, 4:]), (poses[:, 3, :4], poses[:, 3, 4:]))
     turn = quat.log(quat.multiply(wxyz, quat.conjugate(wxyz[0])))
     expected = np.cov(np.concatenate([turn, t], axis=1).T)
     np.testing.assert_allclose(found.covariance, expected, atol=2e-3 * np.abs(expected).max())

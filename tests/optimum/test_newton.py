@@ -180,7 +180,7 @@ def test_low_noise_coverage_of_the_gaussian_regions() -> None:
         for a, b in ((0, 5), (3, 9)):
             summary = solution.relative(a, b)
             w, p = made.truth.wxyz, made.truth.position
-            truth = se3.compose(se3.inverse((w[a], p[a])), (w[b], p[b]))
+            truth = se3.a_from_b((w[a], p[a]), (w[b], p[b]))
             x = np.concatenate(
                 [quat.log(quat.multiply(truth[0], quat.conjugate(summary.mean[0]))), truth[1] - summary.mean[1]]
             )

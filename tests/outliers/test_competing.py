@@ -34,9 +34,7 @@ def lying(made: Simulated, count: int, motion: tuple[np.ndarray, np.ndarray] = F
         truth.ids, np.where(second[:, None], wxyz, truth.wxyz), np.where(second[:, None], position, truth.position)
     )
     i, j = graph.edge_i, graph.edge_j
-    honest, told = (
-        se3.compose(se3.inverse((p.wxyz[j], p.position[j])), (p.wxyz[i], p.position[i])) for p in (truth, false)
-    )
+    honest, told = (se3.a_from_b((p.wxyz[j], p.position[j]), (p.wxyz[i], p.position[i])) for p in (truth, false))
     noise = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(honest[0]))
     told = quat.multiply(noise, told[0]), told[1] + graph.j_from_i_t - honest[1]
     return replace(
@@ -87,7 +85,7 @@ def planar(graph: PoseGraph, wrong: np.ndarray, seed: int) -> tuple[PoseGraph, P
         graph.node_ids, quat.exp(rng.uniform(-np.pi, np.pi, (n, 1)) * up), 2.0 * rng.standard_normal((n, 3)) * flat
     )
     i, j = graph.edge_i, graph.edge_j
-    q, t = se3.compose(se3.inverse((poses.wxyz[j], poses.position[j])), (poses.wxyz[i], poses.position[i]))
+    q, t = se3.a_from_b((poses.wxyz[j], poses.position[j]), (poses.wxyz[i], poses.position[i]))
     turn = np.where(wrong, rng.uniform(-np.pi, np.pi, m), 0.05 * rng.standard_normal(m))
     shift = np.where(wrong, 2.0, 0.05)[:, None] * rng.standard_normal((m, 3)) * flat
     return replace(graph, j_from_i_wxyz=quat.multiply(q, quat.exp(turn[:, None] * up)), j_from_i_t=t + shift), poses

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tempose._typing import Array, Index, NodeId
+from tempose.analysis.summary import displacement, mean_motion, relative_draws
 from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -47,7 +48,7 @@ _CHECKED = 1e-5  # a direction of an edge is checked if the rest leaves at least
 
 @dataclass(frozen=True, eq=False)
 class RelativePredictive:
-    """Draws of ``j_from_i``, the motion from i's to j's frame, with or without the noise of a new measurement.
+    """Draws of ``a_from_b``, the pose of b seen from a, with or without the noise of a new measurement.
 
     Attributes
     ----------
@@ -57,8 +58,8 @@ class RelativePredictive:
         Whether these are predicted measurements rather than poses.
     """
 
-    i: NodeId
-    j: NodeId
+    a: NodeId
+    b: NodeId
     wxyz: Array
     translation: Array
     noisy: bool
@@ -66,15 +67,11 @@ class RelativePredictive:
     @cached_property
     def mean(self) -> tuple[Array, Array]:
         """Mean rotation (4,) and translation (3,)."""
-        wxyz = quat.mean(self.wxyz)
-        for _ in range(5):
-            omega = quat.log(quat.multiply(self.wxyz, quat.conjugate(wxyz)))
-            wxyz = quat.normalize(quat.multiply(quat.exp(omega.mean(axis=0)), wxyz))
-        return wxyz, self.translation.mean(axis=0)
+        return mean_motion((self.wxyz, self.translation))
 
     @cached_property
     def covariance(self) -> Array:
-        """Covariance (6, 6) of ``R = Exp(ω) R̂``, ``t = t̂ + δ`` in j's frame; rotation (radians) first."""
+        """Covariance (6, 6) of ``R = Exp(ω) R̂``, ``t = t̂ + δ`` in a's frame; rotation (radians) first."""
         x = self._tangent(self.wxyz, self.translation)
         return np.asarray(np.cov(x, rowvar=False))
 
@@ -92,39 +89,37 @@ class RelativePredictive:
         return float((1 + np.sum(distance >= given[:k] @ inverse @ given[:k])) / (1 + len(x)))
 
     def _tangent(self, wxyz: Array, translation: Array) -> Array:
-        mean_wxyz, mean_t = self.mean
-        omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
-        return np.concatenate([omega, translation - mean_t], axis=-1)
+        return displacement((wxyz, translation), self.mean)
 
 
 def predict_relative(
     draws: Draws,
-    i: NodeId,
-    j: NodeId,
+    a: NodeId,
+    b: NodeId,
     *,
     concentration: ArrayLike | None = None,
     precision: ArrayLike | None = None,
     rng: np.random.Generator | None = None,
 ) -> RelativePredictive:
-    """Posterior draws of ``j_from_i`` of any two nodes of one component, measured or not; no gauge enters.
+    """Posterior draws of ``a_from_b``, the pose of b seen from a, measured or not; no gauge enters.
+
+    Both must be of one component. An edge of a graph measures ``j_from_i``: a is its j.
 
     Parameters
     ----------
     concentration, precision
         Noise of a new measurement, if that is to be predicted: Bingham concentration, a scalar λ, (3,) or (3, 3), and
-        Gaussian precision, a scalar 1/σ² or (3, 3), both in j's frame. Leave both out for the pose itself.
+        Gaussian precision, a scalar 1/σ² or (3, 3), both in a's frame. Leave both out for the pose itself.
     rng
         Needed for noise.
     """
     index = {name: row for row, name in enumerate(draws.ids)}
-    for name in (i, j):
+    for name in (a, b):
         if name not in index:
             raise GraphError(f"there is no node {name!r} among the {len(index)} nodes of these draws")
     if draws.n_draws < 2:
         raise DrawsError(f"a prediction needs at least 2 draws, there are {draws.n_draws}")
-    rows = np.concatenate([np.asarray(array[:, [index[i], index[j]]]) for array in draws.arrays])
-    world_from_i, world_from_j = (rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:])
-    wxyz, t = se3.compose(se3.inverse(world_from_j), world_from_i)
+    wxyz, t = relative_draws(draws, index[a], index[b])
     noisy = concentration is not None or precision is not None
     if noisy and rng is None:
         raise ArgumentError("give a random generator (rng) to draw measurement noise")
@@ -138,7 +133,7 @@ def predict_relative(
         except np.linalg.LinAlgError:
             raise ArgumentError("the precision of a predicted translation must be positive definite") from None
         t = t + np.linalg.solve(root.T, rng.standard_normal((3, len(t)))).T
-    return RelativePredictive(i, j, quat.canonical(wxyz), t, noisy)
+    return RelativePredictive(a, b, quat.canonical(wxyz), t, noisy)
 
 
 # ---------------------------------------------------------------------- every measured edge

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tempose._typing import Array, Mask, NodeId
+from tempose._typing import Array, Mask, Motion, NodeId
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -123,14 +123,29 @@ def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> Re
     """Mean and covariance of ``a_from_b`` over the draws."""
     if draws.n_draws < 2:
         raise DrawsError(f"a covariance needs at least 2 draws, there are {draws.n_draws}")
-    ra, rb = reference.row(a), reference.row(b)
-    rows = np.concatenate([np.asarray(array[:, [ra, rb]]) for array in draws.arrays])
-    wxyz, t = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))
-    mean_wxyz, mean_t = quat.mean(wxyz), t.mean(axis=0)
-    for _ in range(5):
-        omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
-        mean_wxyz = quat.normalize(quat.multiply(quat.exp(omega.mean(axis=0)), mean_wxyz))
-    omega = quat.log(quat.multiply(wxyz, quat.conjugate(mean_wxyz)))
-    x = np.concatenate([omega, t - mean_t], axis=1)
+    motions = relative_draws(draws, reference.row(a), reference.row(b))
+    mean = mean_motion(motions)
+    x = displacement(motions, mean)
     x -= x.mean(axis=0)
-    return RelativeSummary(a, b, (mean_wxyz, mean_t), x.T @ x / (len(x) - 1), "draws", len(x))
+    return RelativeSummary(a, b, mean, x.T @ x / (len(x) - 1), "draws", len(x))
+
+
+def relative_draws(draws: Draws, row_a: int, row_b: int) -> Motion:
+    """``a_from_b`` of all draws, chain after chain, for the rows of two nodes."""
+    rows = np.concatenate([np.asarray(array[:, [row_a, row_b]]) for array in draws.arrays])
+    return se3.a_from_b((rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:]))
+
+
+def mean_motion(motions: Motion) -> Motion:
+    """The mean rotation (4,), by which the others turn to zero on average, and the mean translation (3,)."""
+    wxyz = quat.mean(motions[0])
+    for _ in range(5):
+        omega = quat.log(quat.multiply(motions[0], quat.conjugate(wxyz)))
+        wxyz = quat.normalize(quat.multiply(quat.exp(omega.mean(axis=0)), wxyz))
+    return wxyz, motions[1].mean(axis=0)
+
+
+def displacement(motions: Motion, mean: Motion) -> Array:
+    """``(ω, δ)`` (..., 6) with ``R = Exp(ω) R̂`` and ``t = t̂ + δ``: rotation in radians first."""
+    omega = quat.log(quat.multiply(motions[0], quat.conjugate(mean[0])))
+    return np.concatenate([omega, motions[1] - mean[1]], axis=-1)

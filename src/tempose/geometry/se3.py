@@ -23,6 +23,11 @@ def inverse(a: tuple[ArrayLike, ArrayLike]) -> Motion:
     return back, -quat.rotate(back, a[1])
 
 
+def a_from_b(world_from_a: tuple[ArrayLike, ArrayLike], world_from_b: tuple[ArrayLike, ArrayLike]) -> Motion:
+    """The pose of b seen from a, given both in the world."""
+    return compose(inverse(world_from_a), world_from_b)
+
+
 def hat(omega: ArrayLike) -> Array:
     """The matrix ``[ω]×`` (..., 3, 3) with ``[ω]× x = ω × x``."""
     omega = np.asarray(omega, float)

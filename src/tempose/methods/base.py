@@ -130,7 +130,7 @@ def start_on_tree(graph: PoseGraph) -> Poses:
 def anchored(graph: PoseGraph, wxyz: Array, position: Array) -> Poses:
     """Poses seen from the anchor of a connected graph, as all methods return them."""
     anchor = graph.anchors[0]
-    moved = se3.compose(se3.inverse((wxyz[anchor], position[anchor])), (wxyz, position))
+    moved = se3.a_from_b((wxyz[anchor], position[anchor]), (wxyz, position))
     return Poses(graph.node_ids, quat.normalize(moved[0]), moved[1])
 
 

@@ -185,7 +185,7 @@ class Laplace:
         """
         ra, rb = self.poses.row(a), self.poses.row(b)
         wxyz, p = self.poses.wxyz, self.poses.position
-        mean = se3.compose(se3.inverse((wxyz[ra], p[ra])), (wxyz[rb], p[rb]))
+        mean = se3.a_from_b((wxyz[ra], p[ra]), (wxyz[rb], p[rb]))
         Rt = quat.to_matrix(wxyz[ra]).T
         J = np.zeros((6, 12))
         J[:3, :3], J[:3, 6:9] = -Rt, Rt

@@ -91,6 +91,6 @@ def pair_distance(
         6, or 3 for the rotation alone.
     """
     wxyz, position = truth.wxyz, truth.position
-    q, t = se3.compose(se3.inverse((wxyz[a], position[a])), (wxyz[b], position[b]))
+    q, t = se3.a_from_b((wxyz[a], position[a]), (wxyz[b], position[b]))
     error = np.concatenate([quat.log(quat.multiply(q, quat.conjugate(mean[0]))), t - mean[1]])
     return float(squared_distance(error[:dimension], covariance[:dimension, :dimension]))

@@ -175,7 +175,7 @@ def _coordinates(wxyz: Array, position: Array, reference: Poses, pairs: Index) -
         poses = np.concatenate([wxyz, position], axis=-1)
         poses = np.concatenate([poses, np.broadcast_to(world, (*poses.shape[:-2], 1, 7))], axis=-2)  # row −1
         a, b = poses[..., pairs[:, 0], :], poses[..., pairs[:, 1], :]
-        return se3.compose(se3.inverse((a[..., :4], a[..., 4:])), (b[..., :4], b[..., 4:]))
+        return se3.a_from_b((a[..., :4], a[..., 4:]), (b[..., :4], b[..., 4:]))
 
     q, t = relative(wxyz, position)
     q_hat, t_hat = relative(reference.wxyz, reference.position)
