@@ -347,9 +347,7 @@ class Solution:
         gauge = Gauge.parse(stored.graph, options.gauge)
         draws = read_draws(home / "draws") if (home / "draws" / "draws.json").exists() else None
         parameters = None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"])
-        proof = facts["certificate"]
-        if proof is not None:
-            proof = Certificate.from_facts({name: value for name, value in proof.items() if name != "sentence"})
+        proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
         posterior = Posterior(stored.graph, stored.priors, stored.likelihood)
         return cls(
             graph=stored.graph,

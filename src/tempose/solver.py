@@ -474,9 +474,7 @@ def _resumed(run: Run) -> Optimum | None:
     if stored is None:
         return None
     facts = stored.facts
-    proof = facts["certificate"]
-    if proof is not None:
-        proof = Certificate.from_facts({name: value for name, value in proof.items() if name != "sentence"})
+    proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
     return Optimum(
         stored.estimate.select(run.stated.graph.node_ids), stored.trace, facts["optimiser"]["status"], proof,
         None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"]), stored.others,

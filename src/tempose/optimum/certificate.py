@@ -131,15 +131,13 @@ class Certificate:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Certificate:
-        """The inverse of :meth:`facts`."""
-        numbers = ("min_eigenvalue", "suboptimality", "relative_suboptimality", "lower_bound", "potential")
-        values: dict[str, Any] = {k: math.nan if v is None and k in numbers else v for k, v in facts.items()}
+        """The inverse of :meth:`facts`; what is not a field is passed over."""
+        values = {one.name: facts[one.name] for one in fields(cls) if one.name in facts}
+        for name in ("min_eigenvalue", "suboptimality", "relative_suboptimality", "lower_bound", "potential"):
+            values[name] = math.nan if values[name] is None else values[name]
         failed = values["failed_components"]
-        known: dict[str, Any] = {
-            "proof": Proof(values["proof"]),
-            "failed_components": None if failed is None else tuple(failed),
-        }
-        return cls(**{**values, **known})
+        values["failed_components"] = None if failed is None else tuple(failed)
+        return cls(**{**values, "proof": Proof(values["proof"])})
 
 
 def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:

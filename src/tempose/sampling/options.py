@@ -128,17 +128,8 @@ KINDS: tuple[type[SamplerOptions], ...] = (
     Geodesic,
 )
 
-SAMPLERS = {
-    "auto": "the fastest exact one: collapsed if it is valid and accepted, else geodesic-mh",
-    "collapsed": "splitting HMC on the rotations with the positions integrated out; exact",
-    "geodesic-mh": "geodesic splitting with a Metropolis test a trajectory; exact, for any posterior",
-    "baoab-mh": "the scheme baoab with a Metropolis test a step; exact, for any posterior",
-    "aboba-mh": "the scheme aboba with a Metropolis test a step; exact, for any posterior",
-    "boa-mh": "the paper's scheme with exact noise and a Metropolis test a step; exact, slow",
-    "tempering": "replicas at falling beta exchange places; exact, finds and weighs separate modes of small graphs",
-    "jumping": "the sampler collapsed at every mode found from --starts, and jumps between them; exact",
-    "geodesic": "the geodesic splitting schemes without a test (boa, aboba, baoab, …), as in the paper",
-}
+SAMPLERS = {kind.name: (kind.__doc__ or "").splitlines()[0].rstrip(".") for kind in KINDS}
+"""What each is, by its name."""
 
 
 def sampler_named(name: str, **options: Any) -> SamplerOptions:
