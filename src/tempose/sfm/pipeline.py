@@ -160,7 +160,7 @@ def reconstruct_views(
     clock("noise")
     graph = replace(found.graph, initial=found.poses)
     solving = SolveOptions(draws=options.camera_draws, seed=options.seed, start="given")
-    solution = solve(graph, solving, progress=progress)
+    solution = solve(graph, solving, progress=progress, analyse=False)
     poses = solution.estimate
     moved = [] if solution.draws is None or halves is None else mixed(solution.draws, halves, poses, options.seed)
     clock("draws")
