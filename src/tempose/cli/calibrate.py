@@ -74,11 +74,11 @@ def _two_numbers(text: str) -> tuple[float, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
-    from tempose._support.progress import Progress
     from tempose.errors import OptionError, TemposeError
     from tempose.studies.calibration import SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
+    from tempose.studies.runner import NO_FIGURE, drawn_if_possible
 
     if arguments.list:
         console.table(arguments, [(name, setting.words()) for name, setting in SETTINGS.items()])
@@ -98,21 +98,22 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 jobs=arguments.jobs,
                 directory=arguments.output,
-                on_graph=lambda done, total: progress(Progress("calibrating", done, total)),
+                progress=progress,
             )
     except KeyboardInterrupt:
         raise TemposeError(
             f"interrupted: what is finished is kept in {arguments.output}; the same command goes on from there"
         ) from None
-    written = result.save(arguments.output) + draw_calibration(result, Path(arguments.output))
+    drawn = drawn_if_possible(lambda: draw_calibration(result, Path(arguments.output)))
+    written = result.save(arguments.output) + (drawn or [])
     console.say(arguments, result.table(), result.verdict)
     if result.correlated:
         console.notice(
             arguments, f"{result.correlated} graph(s) mix so slowly that the draws ranked are still correlated"
         )
     console.say(arguments, f"written to {', '.join(map(str, written))}")
-    if not any(path.suffix == ".png" for path in written):
-        console.notice(arguments, "no figure: it needs matplotlib (pip install 'tempose[plot]')")
+    if drawn is None:
+        console.notice(arguments, NO_FIGURE)
     console.emit(arguments, result.facts())
     return 0
 

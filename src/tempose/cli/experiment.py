@@ -78,20 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
-    from tempose._support.progress import Progress
     from tempose.errors import TemposeError
     from tempose.studies.experiment import load
     from tempose.studies.runner import run_experiment
 
     try:
         with console.progress_bar(arguments) as progress:
-            outcome = run_experiment(
-                name,
-                home,
-                options,
-                jobs=arguments.jobs,
-                progress=lambda done, total: progress(Progress(name, done, total)),
-            )
+            outcome = run_experiment(name, home, options, jobs=arguments.jobs, progress=progress)
     except KeyboardInterrupt:
         raise TemposeError(
             f"interrupted: what is finished is kept in {home}; the same command goes on from there"

@@ -13,7 +13,7 @@ from tempose.analysis.regions import LEVELS, inside, squared_distance
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
-from tempose.studies.experiment import Row
+from tempose.studies.store import Row
 
 __all__ = ["LEVELS", "Coverage", "column", "coverage", "pair_distance", "shares"]
 

@@ -11,16 +11,13 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from tempose._support.tables import text_table
 from tempose.errors import OptionError, TemposeError
 from tempose.studies.registry import EXPERIMENTS, module_of
+from tempose.studies.store import Cell, Row
 
 DATA = "TEMPOSE_DATA"
 """Environment variable with the folder of real data sets, which are not part of the project."""
-
-Cell = dict[str, Any]
-"""One independent piece of work, plain enough for JSON: settings, usually a ``method`` and a ``seed``."""
-Row = dict[str, Any]
-"""One line of numbers; ``None`` where there is none."""
 
 
 class DataMissing(TemposeError):  # noqa: N818  (it is an answer: the data are not on this machine)
@@ -174,13 +171,6 @@ def load(name: str) -> Experiment:
 # ---------------------------------------------------------------------- rows and tables
 
 
-def plain(value: Any) -> Any:
-    """A number as JSON has it: numpy scalars as Python's, and ``None`` for what is not finite."""
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def over_seeds(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> list[Row]:
     """Mean, standard error of the mean and median over all rows that share the columns ``by``.
 
@@ -216,11 +206,7 @@ def as_text(table: Sequence[Row], rows: str, columns: str, value: str, title: st
     for name in names:
         lines = [found.get((name, head)) for head in heads]
         cells.append([str(name), *(_mean_and_error(line, value) for line in lines)])
-    width = [max(len(line[k]) for line in cells) for k in range(len(heads) + 1)]
-    return "\n".join(
-        "  ".join([line[0].ljust(width[0]), *(c.rjust(w) for c, w in zip(line[1:], width[1:], strict=True))])
-        for line in cells
-    )
+    return text_table(cells)
 
 
 def _mean_and_error(line: Row | None, value: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tempose.studies.experiment import Row
+from tempose.studies.store import Row
 
 Axes = Any  # matplotlib has no types here and may not be installed
 
@@ -78,6 +78,25 @@ def curves(ax: Axes, table: Sequence[Row], x: str, y: str, by: str = "method", m
                 [row[x] for row in points], [row[y] for row in points], bars,
                 label=name, elinewidth=0.8, capsize=1.5, **look,
             )  # fmt: skip
+
+
+def coverage_dots(ax: Axes, table: Sequence[Row], names: str, kind: str, levels: Sequence[float]) -> None:
+    """Shares of truths inside regions, with bars of two standard errors, above names; lines where they should be."""
+    for level in levels:
+        share = f"{kind}_{100 * level:.0f}"
+        ax.axhline(level, color="#8a8f98", linewidth=1.0)
+        ax.errorbar(
+            range(len(table)),
+            [line[share] for line in table],
+            [2.0 * (line[f"{share}_se"] or 0.0) for line in table],
+            fmt="o",
+            markersize=4,
+            capsize=2,
+            color="#6a3d9a",
+            linewidth=1.2,
+        )
+    ax.set_xticks(range(len(table)), [line[names] for line in table], rotation=35, ha="right", fontsize=7)
+    ax.set_ylim(0.0, 1.02)
 
 
 def label(ax: Axes, x: str, y: str, title: str = "", *, log_x: bool = False, log_y: bool = False) -> None:

@@ -17,7 +17,8 @@ from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
 from tempose.outliers import Robust
 from tempose.studies import figures
-from tempose.studies.experiment import Cell, Row, RunOptions
+from tempose.studies.experiment import RunOptions
+from tempose.studies.store import Cell, Row
 
 TRUST = 0.95
 """Share of consecutive fragments whose registration is right, for ``robust+odometry``."""

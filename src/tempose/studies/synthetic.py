@@ -11,7 +11,8 @@ from tempose import paper
 from tempose.methods import METHODS, evaluate
 from tempose.simulation import Simulated, simulate
 from tempose.studies import figures
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 
 NODES, QUICK_NODES = paper.NODES, 15
 SEEDS, QUICK_SEEDS = 30, 3

@@ -14,7 +14,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate
-from tempose.studies.experiment import Row
+from tempose.studies.store import Row
 
 LAMBDA, VARIANCE = 500.0, 0.03  # within the paper's ranges
 
@@ -22,9 +22,12 @@ LAMBDA, VARIANCE = 500.0, 0.03  # within the paper's ranges
 def paper_graph(nodes: int, completeness: float, seed: int) -> Simulated:
     """A random graph whose noise is the paper's: λ and σ² of the likelihood, drawn from it."""
     return simulate(
-        nodes, completeness=completeness, sigma_rot_deg=math.degrees(math.sqrt(2.0 / LAMBDA)),
-        sigma_trans=math.sqrt(VARIANCE), seed=seed,
-    )  # fmt: skip
+        nodes,
+        completeness=completeness,
+        sigma_rot_deg=math.degrees(math.sqrt(2.0 / LAMBDA)),
+        sigma_trans=math.sqrt(VARIANCE),
+        seed=seed,
+    )
 
 
 def common_step(posterior: Posterior, start: Poses) -> float:

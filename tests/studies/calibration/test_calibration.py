@@ -226,21 +226,26 @@ def without_time(rows: tuple[FitRow, ...]) -> list[FitRow]:
 
 def test_a_killed_run_goes_on_to_the_same_rows_whatever_the_jobs(tmp_path: Path) -> None:
     whole = calibrate([SMALL, WIDE], graphs=2, jobs=2, directory=tmp_path / "a")
-    lines = (tmp_path / "a" / "rows.jsonl").read_text().splitlines(keepends=True)
-    assert len(lines) == 4
+    lines = (tmp_path / "a" / "cells.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + 4
     home = tmp_path / "b"
     home.mkdir()
-    (home / "run.json").write_bytes((tmp_path / "a" / "run.json").read_bytes())
-    (home / "rows.jsonl").write_text(lines[0] + lines[1][:50])  # killed while it wrote the second
-    seen: list[tuple[int, int]] = []
+    (home / "cells.jsonl").write_text(lines[0] + lines[1] + lines[2][:50])  # killed while it wrote the second
+    seen: list[tuple[float, float]] = []
     resumed = calibrate(
-        [SMALL, WIDE], graphs=2, jobs=1, directory=home, on_graph=lambda *progress: seen.append(progress)
+        [SMALL, WIDE], graphs=2, jobs=1, directory=home, progress=lambda p: seen.append((p.done, p.total))
     )
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert without_time(resumed.rows) == without_time(whole.rows)
-    assert len({json.loads(line)["ranks"]["U"] for line in lines}) == 4  # the graphs differ
-    with pytest.raises(TemposeError, match=r"another calibration \(different: seed\)"):
+    assert len({row.ranks["U"] for row in whole.rows}) == 4  # the graphs differ
+    with pytest.raises(TemposeError, match=r"holds a run with seed 0 \(now 7\)"):
         calibrate([SMALL], graphs=1, seed=7, directory=home)
+    with pytest.raises(TemposeError, match=r"beta 1.0 \(now 2.0\)"):
+        calibrate([SMALL], graphs=1, options=SolveOptions(chains=2, beta=2.0), directory=home)
+    more = calibrate(
+        [replace(SMALL, nodes=5)], graphs=1, directory=home
+    )  # of the same name: another setting all the same
+    assert len(more.rows[0].nodes) == 4
 
 
 def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

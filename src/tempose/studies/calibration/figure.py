@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from tempose.studies import figures
 from tempose.studies.calibration.fitting import QUANTITIES
 from tempose.studies.calibration.result import Calibration
 from tempose.studies.coverage import LEVELS
@@ -23,25 +24,17 @@ def _group(quantity: str) -> str:
 
 
 def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
-    """Write ``calibration.png`` and ``calibration.svg``; nothing without matplotlib or without ranks."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return []
+    """Write ``figure.png``; nothing without ranks."""
     settings = [setting for setting in result.settings if len(result.of(setting.name)) >= 2]
     if not settings:
         return []
-    across = min(2, len(settings))
-    down = math.ceil(len(settings) / across)
-    figure = Figure(figsize=(6.6 * across, 2.35 * down + 0.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(down, 2 * across, width_ratios=[1.25, 1.0] * across)
-    curves = len(QUANTITIES) * len(settings)
+    across = 2 * min(2, len(settings))
+    figure, axes = figures.panels(across, math.ceil(2 * len(settings) / across), width=3.3, height=2.5)
+    for unused in axes[2 * len(settings) :]:
+        unused.remove()
     for k, setting in enumerate(settings):
-        row, column = divmod(k, across)
-        left, right = (figure.add_subplot(grid[row, 2 * column + side]) for side in (0, 1))
-        _rank_curves(left, result, setting.name, curves)
+        left, right = axes[2 * k : 2 * k + 2]
+        _rank_curves(left, result, setting.name, len(QUANTITIES) * len(settings))
         _coverage_bars(right, result, setting.name)
         left.set_title(f"{setting.name} ({len(result.of(setting.name))} graphs)", fontsize=9, loc="left")
         if k == 0:
@@ -51,10 +44,7 @@ def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
         f"Rank of the truth minus uniform (band: {_CONFIDENCE:.0%} for all curves together), and coverage of regions",
         fontsize=10,
     )
-    written = [directory / "calibration.png", directory / "calibration.svg"]
-    for path in written:
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return written
+    return figures.save(figure, directory)
 
 
 def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> None:
@@ -76,8 +66,7 @@ def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> N
         axes.plot(x, y, color=_GROUPS[group], lw=1.6 if group == "U" else 0.8, alpha=0.9, label=label)
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(-1.15 * largest, 1.15 * largest)
-    axes.tick_params(labelsize=7)
-    axes.set_xlabel("rank of the truth", fontsize=7)
+    figures.label(axes, "rank of the truth", "")
 
 
 def _coverage_bars(axes: Any, result: Calibration, setting: str) -> None:
@@ -94,5 +83,4 @@ def _coverage_bars(axes: Any, result: Calibration, setting: str) -> None:
         axes.plot([k - 0.45, k + 0.45], [100 * level] * 2, color="black", lw=1.0)
     axes.set_xticks(range(len(LEVELS)), [f"{level:.0%}" for level in LEVELS], fontsize=7)
     axes.set_ylim(0, 108)
-    axes.tick_params(labelsize=7)
-    axes.set_ylabel("truths inside, %", fontsize=7)
+    figures.label(axes, "", "truths inside, %")

@@ -6,8 +6,7 @@ import math
 import tempfile
 import time
 import zlib
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from tempose.options import SolveOptions
 from tempose.sampling.draws import Draws
 from tempose.solver import solve
 from tempose.studies.calibration.settings import Case, Setting, draw_case
+from tempose.studies.store import Row
 
 KEPT = 99  # draws the truth is ranked among: the levels 50, 80 and 95 % are then whole ranks
 FIRST_DRAWS = 300
@@ -77,9 +77,15 @@ class FitRow:
     nodes_laplace: list[float | None] = field(default_factory=list)
     pairs_laplace: list[float | None] = field(default_factory=list)
 
-    def facts(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+    def found(self) -> Row:
+        """All but which graph it was, as plain values."""
+        return {name: value for name, value in asdict(self).items() if name not in ("setting", "graph")}
+
+    @classmethod
+    def of_row(cls, setting: str, row: Row) -> FitRow:
+        """From what :meth:`found` said, with the number of the ``graph``; other columns do not matter."""
+        known = {one.name for one in fields(cls)} - {"setting"}
+        return cls(setting, **{name: value for name, value in row.items() if name in known})
 
 
 def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> FitRow:

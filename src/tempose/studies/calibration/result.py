@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tempose._support.files import write_atomically
+from tempose._support.plain import plain
+from tempose._support.tables import text_table
 from tempose._typing import Array
 from tempose.studies.calibration.fitting import QUANTITIES, FitRow
 from tempose.studies.calibration.settings import Setting
 from tempose.studies.calibration.uniformity import RankTest, coverage_test, holm, rank_tests
 from tempose.studies.coverage import LEVELS, Coverage, coverage
+from tempose.studies.runner import write_table
+from tempose.studies.store import Row
 
 SIGNIFICANT = 0.01  # of the corrected p-value
 FEWEST_GRAPHS = 20  # of a setting, for anything to be said
@@ -143,12 +143,14 @@ class Calibration:
             "seconds_per_graph": float(np.mean([row.seconds for row in rows])) if rows else None,
             "least_corrected_p": None if worst is None else worst.corrected,
             "coverage": {
-                region: {
-                    f"{level:g}": _plain(self.coverage(setting.name, region, level)) for level in LEVELS
-                }
+                region: {f"{level:g}": self._level_facts(setting.name, region, level) for level in LEVELS}
                 for region in REGIONS
             },
-        }  # fmt: skip
+        }
+
+    def _level_facts(self, setting: str, region: str, level: float) -> dict[str, float]:
+        covered = self.coverage(setting, region, level)
+        return {"share": covered.share, "standard_error": covered.error}
 
     def table(self) -> str:
         """One line per setting: sampler, least corrected p-value, coverage in percent."""
@@ -160,11 +162,7 @@ class Calibration:
             *(f"{r} {lv:.0%}" for r in REGIONS for lv in LEVELS if _shown(r, lv)),
         ]
         lines = [head, *(self._line(setting) for setting in self.settings)]
-        width = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        return "\n".join(
-            "  ".join(cell.ljust(w) if k in (0, 2) else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, width, strict=True)))
-            for line in lines
-        )  # fmt: skip
+        return text_table(lines, left=(0, 2))
 
     def _line(self, setting: Setting) -> list[str]:
         rows, worst = self.of(setting.name), self.worst(setting.name)
@@ -177,32 +175,32 @@ class Calibration:
             cells += [str(self.coverage(setting.name, region, level)) for level in LEVELS if _shown(region, level)]
         return cells
 
+    def shares(self) -> list[Row]:
+        """The rows of ``table.csv``: every region of every setting."""
+        return [
+            self._share(setting.name, region, level)
+            for setting in self.settings
+            for region in REGIONS
+            for level in LEVELS
+        ]
+
+    def _share(self, setting: str, region: str, level: float) -> Row:
+        covered, worst = self.coverage(setting, region, level), self.worst(setting)
+        return {
+            "setting": setting,
+            "graphs": len(self.of(setting)),
+            "region": region,
+            "level": level,
+            "coverage": covered.share,
+            "standard_error": covered.error,
+            "least_corrected_p": None if worst is None else worst.corrected,
+        }
+
     def save(self, directory: str | Path) -> list[Path]:
         """Write ``table.json`` and ``table.csv``; :func:`tempose.studies.calibration.figure.draw_calibration` draws."""
-        home = Path(directory)
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["setting", "graphs", "region", "level", "coverage", "standard_error", "least_corrected_p"])
-        for setting in self.settings:
-            worst = self.worst(setting.name)
-            for region in REGIONS:
-                for level in LEVELS:
-                    c = self.coverage(setting.name, region, level)
-                    p = "" if worst is None else f"{worst.corrected:.6g}"
-                    writer.writerow(
-                        [setting.name, len(self.of(setting.name)), region, level, f"{c.share:.6g}", f"{c.error:.6g}", p]
-                    )
-        written = [home / "table.json", home / "table.csv"]
-        write_atomically(written[0], (json.dumps(self.facts(), indent=2) + "\n").encode())
-        write_atomically(written[1], out.getvalue().encode())
-        return written
+        return write_table(Path(directory), self.facts(), [plain(row) for row in self.shares()])
 
 
 def _shown(region: str, level: float) -> bool:
     """What the terminal has room for: of the Gaussian regions only the largest."""
     return "Gaussian" not in region or level == LEVELS[-1]
-
-
-def _plain(c: Coverage) -> dict[str, float | None]:
-    good = np.isfinite(c.share)
-    return {"share": c.share if good else None, "standard_error": c.error if good else None}

@@ -20,7 +20,8 @@ from tempose.sfm.points import Observations, projections, reconstruct
 from tempose.sfm.scene import Scene
 from tempose.studies import figures, photographs
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
+from tempose.studies.store import Cell, Row
 
 STARTS = ("plain tree", "tree", "sfm")
 """The tree of most matches of pairs as COLMAP stores them; the most certain tree of adjusted pairs; all pairs synchronised."""

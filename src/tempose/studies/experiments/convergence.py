@@ -15,7 +15,8 @@ from tempose.optimum.starts import random_poses
 from tempose.sampling.tuning import tune
 from tempose.solver import solve
 from tempose.studies import figures, synthetic
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 from tempose.studies.watched import common_step, measured, paper_dynamics, paper_graph, watch
 
 SAMPLERS = ("tg-mcmc as printed", "tempose")

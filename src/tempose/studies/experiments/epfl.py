@@ -21,7 +21,8 @@ from tempose.sfm.options import SfmOptions
 from tempose.sfm.synchronise import Edges
 from tempose.studies import figures, photographs
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
+from tempose.studies.store import Cell, Row
 
 STAGES = ("truth", "tracks", "adjusted", "glomap", "incremental")
 """Cameras by true lengths of baselines, by estimated ones, bundle adjustment from there, and COLMAP's mappers."""

@@ -12,7 +12,8 @@ from tempose.sfm.options import SfmOptions
 from tempose.sfm.pipeline import reconstruct_views
 from tempose.studies import figures, photographs
 from tempose.studies.coverage import LEVELS, column, shares
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
+from tempose.studies.experiment import Experiment, Result, RunOptions
+from tempose.studies.store import Cell, Row
 
 CALIBRATIONS = {"as assumed": None, "taken as perfect": 0.0}
 KINDS = ("orientation", "position")

@@ -11,7 +11,8 @@ from tempose.model.poses import Poses
 from tempose.paper import TABLE_1
 from tempose.studies import figures
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, data_folder
+from tempose.studies.store import Cell, Row
 
 PAPER = {
     folder: {method: errors[0] for method, errors in TABLE_1[scene].items()}

@@ -16,7 +16,8 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.starts import random_poses
 from tempose.simulation import Simulated, measure, simulate
 from tempose.studies import figures
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
+from tempose.studies.experiment import Experiment, Result, RunOptions
+from tempose.studies.store import Cell, Row
 from tempose.studies.watched import common_step, measured, paper_dynamics, watch
 
 FRAMES = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 200, 250, 300, 350, 400, 500, 600, 700, 800)

@@ -16,17 +16,8 @@ from tempose.optimum.starts import random_poses
 from tempose.simulation import Simulated
 from tempose.solver import solve
 from tempose.studies import figures, synthetic
-from tempose.studies.experiment import (
-    Cell,
-    DataMissing,
-    Experiment,
-    Result,
-    Row,
-    RunOptions,
-    as_text,
-    data_folder,
-    over_seeds,
-)
+from tempose.studies.experiment import DataMissing, Experiment, Result, RunOptions, as_text, data_folder, over_seeds
+from tempose.studies.store import Cell, Row
 from tempose.studies.watched import common_step, measured, paper_dynamics, paper_graph, watch
 
 METHODS = ("tg-mcmc", "tempose")

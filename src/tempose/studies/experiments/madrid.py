@@ -16,7 +16,8 @@ from tempose.model.poses import Poses
 from tempose.simulation import simulate
 from tempose.studies import figures
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, data_folder
+from tempose.studies.store import Cell, Row
 
 SIGMA_DEG = 1.0
 """Stated noise: one for all edges, so that only methods with a noise model of their own notice its size."""

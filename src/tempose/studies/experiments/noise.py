@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tempose.simulation import Simulated
-from tempose.studies.experiment import Cell
+from tempose.studies.store import Cell
 from tempose.studies.synthetic import random_graph, sweep
 
 

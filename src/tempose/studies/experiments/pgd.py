@@ -16,7 +16,8 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.starts import random_poses
 from tempose.solver import solve
 from tempose.studies import figures, synthetic
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 from tempose.studies.watched import (
     common_step,
     measured,

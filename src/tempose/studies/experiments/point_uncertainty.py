@@ -15,7 +15,8 @@ from tempose.sfm.points import rms_sigma
 from tempose.sfm.scene import Scene
 from tempose.sfm.views import Views
 from tempose.studies import figures, photographs
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, data_folder
+from tempose.studies.experiment import Experiment, Result, RunOptions, data_folder
+from tempose.studies.store import Cell, Row
 
 DATA = ("fountain-P11", "castle-P30", "entry-P10", "dino")
 PROPERTIES = {

@@ -19,7 +19,8 @@ from tempose.methods.external import gtsam_gnc
 from tempose.model.graph import PoseGraph
 from tempose.simulation import Corrupted, Simulated, corrupt, simulate
 from tempose.studies import figures
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 
 SHARES = {"random": (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8), "clusters": (0.1, 0.2, 0.3, 0.4, 0.5)}
 QUICK_SHARES = {"random": (0.5,), "clusters": (0.3,)}

@@ -17,7 +17,8 @@ from tempose.simulation import corrupt, simulate
 from tempose.solver import solve
 from tempose.studies import figures
 from tempose.studies.coverage import LEVELS, column, pair_distance, shares
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
+from tempose.studies.experiment import Experiment, Result, RunOptions
+from tempose.studies.store import Cell, Row
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "poses": {"nodes": 50, "sigma_rot_deg": 3.0, "sigma_trans": 0.05, "rotations_only": False},

@@ -9,7 +9,8 @@ from tempose.methods import METHODS
 from tempose.simulation import simulate
 from tempose.studies import figures
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 
 DEGREE = 12  # edges at a node, in the sweep
 SIZES, QUICK_SIZES = (10, 20, 50, 100, 200, 500, 1000), (10, 30)

@@ -23,7 +23,8 @@ from tempose.sfm.synchronise import SyncOptions
 from tempose.sfm.views import Views
 from tempose.studies import figures
 from tempose.studies.coverage import LEVELS, column, shares
-from tempose.studies.experiment import Cell, DataMissing, Experiment, Result, Row, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import DataMissing, Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.store import Cell, Row
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "6 cameras": {"cameras": 6, "points": 150, "noise_px": 0.3, "source": "database"},
@@ -149,18 +150,8 @@ def table(rows: list[Row]) -> list[Row]:
 def draw(result: Result, home: Path) -> list[Path]:
     """Coverage of each kind and level, settings side by side, with bars of two standard errors."""
     figure, axes = figures.panels(3, width=3.6)
-    names = [line["setting"] for line in result.table]
     for ax, kind in zip(axes, KINDS, strict=True):
-        for level in LEVELS:
-            share = column(kind, level)
-            ax.axhline(level, color="#8a8f98", linewidth=1.0)
-            ax.errorbar(
-                range(len(names)), [line[share] for line in result.table],
-                [2.0 * (line[f"{share}_se"] or 0.0) for line in result.table],
-                fmt="o", markersize=4, capsize=2, color="#6a3d9a", linewidth=1.2,
-            )  # fmt: skip
-        ax.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=7)
-        ax.set_ylim(0.0, 1.02)
+        figures.coverage_dots(ax, result.table, "setting", kind, LEVELS)
         figures.label(ax, "", "truths inside the 50, 80 and 95 % regions" if kind == KINDS[0] else "", f"{kind}s")
     return figures.save(figure, home)
 

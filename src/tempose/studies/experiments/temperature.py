@@ -10,7 +10,8 @@ import numpy as np
 from tempose._support import streams
 from tempose._typing import Array
 from tempose.studies import figures
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions
+from tempose.studies.experiment import Experiment, Result, RunOptions
+from tempose.studies.store import Cell, Row
 
 WEIGHTS, MEANS, SIGMA = (0.7, 0.3), (-1.3, 1.3), 0.7  # the paper prints a picture, not the numbers
 ANNEALING = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)  # before the last β

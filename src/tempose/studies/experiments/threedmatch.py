@@ -15,7 +15,8 @@ from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
 from tempose.studies import figures
 from tempose.studies import real_data as real
-from tempose.studies.experiment import Cell, Experiment, Result, Row, RunOptions, as_text, data_folder
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, data_folder
+from tempose.studies.store import Cell, Row
 
 SCENES = {
     "redkitchen": "7-scenes-redkitchen-evaluation",
