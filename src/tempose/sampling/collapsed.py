@@ -78,7 +78,7 @@ class CollapsedTarget:
         The optimum, the Hessian's factor, β.
     metric
         Blocks (diagonal, edges) of the matrix that ``laplace.factor`` is of, if that is not the exact Hessian: still
-        exact, as W makes up for the difference, but slower (``examples/sampler_designs.py``).
+        exact, as W makes up for the difference, but slower (``benchmarks/sampler_designs.py``).
 
     Raises
     ------

@@ -103,6 +103,42 @@ EXPERIMENTS: dict[str, Entry] = {
         "The paper uses Madrid in Table 2 (times of all stages) and for pictures; it reports no errors. Needs the data set "
         "madrid.",
     ),
+    "schemes": Entry(
+        "which TG-MCMC schemes sample the right distribution: mean energy against the exact one",
+        "Algorithm 1 and its O step, whose noise lacks a factor √h as printed; the paper shows no such table.",
+    ),
+    "ergodic-error": Entry(
+        "the theorem on the ergodic error, term by term: against N, β, h and c",
+        "Theorem 1: |E Û_N − U*| = O(β/(Nh) + h/β + 1/β). The paper proves it and measures nothing.",
+    ),
+    "random-starts": Entry(
+        "TG-MCMC at β → ∞ and projected gradient descent from random starts: how often, how soon at the optimum",
+        "The paper starts at random and reports that it converges; it does not say how often.",
+    ),
+    "certified-share": Entry(
+        "how often a random start ends at the proven optimum, with Newton alone and with the Riemannian staircase",
+        "Not in the paper, which has no certificate.",
+    ),
+    "covariance": Entry(
+        "true relative poses inside the 50, 80 and 95 % regions of the Gaussian at the optimum, at low noise",
+        "Not in the paper, which has no covariances.",
+    ),
+    "covariance-sphere": Entry(
+        "what sphere2500's rotation information means: its covariances, read in two ways, against its truth",
+        "Not in the paper. Needs the data set g2o.",
+    ),
+    "laplace-coverage": Entry(
+        "where the Gaussian approximation is wrong: coverage of its regions and of the draws', as the noise grows",
+        "Not in the paper, which has no error bars to check.",
+    ),
+    "calibration-controls": Entry(
+        "which samplers pass calibration: the right ones, the paper's, and one that is wrong on purpose",
+        "Not in the paper, which checks no draws.",
+    ),
+    "ambiguous-loop": Entry(
+        "odds of the two ways round an ambiguous loop: exact, Gaussian, and by the samplers",
+        "Not in the paper, which shows no posterior with several modes.",
+    ),
 }
 """Entry of each experiment by its name on the command line, which is also that of its module."""
 

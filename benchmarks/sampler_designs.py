@@ -1,6 +1,6 @@
 """Designs of the exact sampler, side by side: what each identity of the posterior is worth.
 
-    python examples/sampler_designs.py GRAPH.g2o [--draws N]
+    python benchmarks/sampler_designs.py GRAPH.g2o [--draws N]
 
 All are splitting Hamiltonian Monte Carlo in the chart at the optimum (exact turn of a Gaussian, kicks by the rest), tuned to
 the same acceptance, and differ in what is sampled and in which Gaussian is turned:
