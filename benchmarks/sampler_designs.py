@@ -18,7 +18,6 @@ of many would be for independent draws, and for the geodesic samplers and NUTS).
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +34,6 @@ from tempose.optimum.starts import start_poses
 from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
 from tempose.sampling.collapsed import CollapsedTarget as Hessian
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from samplers import effective
 
 
