@@ -21,6 +21,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from samplers import effective
 
 import tempose
 from tempose.geometry import quaternion as quat
@@ -33,8 +34,6 @@ from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
 from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
 from tempose.sampling.collapsed import CollapsedTarget as Hessian
-
-from samplers import effective
 
 
 class Anchored(Hessian):

@@ -56,7 +56,16 @@ def contents(home: Path) -> tuple[bytes, bytes]:
 # ---------------------------------------------------------------------- plans
 
 
-NEED_DATA = ("epfl-rotations", "threedmatch", "madrid", "epfl", "ba-gain", "point-uncertainty", "epfl-coverage")
+NEED_DATA = (
+    "epfl-rotations",
+    "threedmatch",
+    "madrid",
+    "epfl",
+    "ba-gain",
+    "point-uncertainty",
+    "epfl-coverage",
+    "covariance-sphere",
+)
 
 
 @pytest.mark.parametrize("name", NEED_DATA)

@@ -66,7 +66,7 @@ def cells(options: RunOptions) -> list[Cell]:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Minimisation:
     """What is minimised, and what a step of TG-MCMC does, found from the curvature at the start as ``solve`` does."""
 
     posterior: Posterior
@@ -78,7 +78,7 @@ class Problem:
     inverse_mass: Array
 
     @classmethod
-    def of(cls, kind: str, made: Simulated, start: Poses) -> Problem:
+    def of(cls, kind: str, made: Simulated, start: Poses) -> Minimisation:
         """The potential and the settings of the preset ``paper``, or of the default."""
         graph, printed = made.graph, kind == "paper"
         if printed:
@@ -101,7 +101,7 @@ class Descended:
     trace: Array
 
 
-def tg_mcmc(problem: Problem, iterations: int, seed: int, *, anneal: bool = False) -> Descended:
+def tg_mcmc(problem: Minimisation, iterations: int, seed: int, *, anneal: bool = False) -> Descended:
     """The paper's sampler at β → ∞, after rising temperatures if asked."""
     each = iterations // (2 * len(ANNEAL)) // BLOCK * BLOCK
     warm = tuple((beta, each) for beta in ANNEAL) if anneal else ()
@@ -120,7 +120,7 @@ def tg_mcmc(problem: Problem, iterations: int, seed: int, *, anneal: bool = Fals
     return Descended(found.poses, found.trace)
 
 
-def projected_gradient(problem: Problem, iterations: int) -> Descended:
+def projected_gradient(problem: Minimisation, iterations: int) -> Descended:
     """Gradient descent by ``−h² M⁻¹∇U`` in ℝ⁴ × ℝ³ with the quaternions divided by their length after each step.
 
     The gradient in ℝ⁴ is the one tangent to the sphere; a radial part would only rescale the step. Unlike the method
@@ -145,7 +145,7 @@ def projected_gradient(problem: Problem, iterations: int) -> Descended:
     return Descended(Poses(problem.start.ids, *best[1:]), np.array(trace))
 
 
-def _descend(how: str, problem: Problem, iterations: int, seed: int) -> Descended:
+def _descend(how: str, problem: Minimisation, iterations: int, seed: int) -> Descended:
     if how == "pgd":
         return projected_gradient(problem, iterations)
     return tg_mcmc(problem, iterations, seed, anneal=how == "annealed")
@@ -160,7 +160,7 @@ def run(cell: Cell) -> list[Row]:
     start = random_poses(made.graph, streams.generator(cell["seed"], "start"))
     rows: list[Row] = []
     for kind in KINDS:
-        problem = Problem.of(kind, made, start)
+        problem = Minimisation.of(kind, made, start)
         runs = {
             name: _descend(how, problem, cell["iterations"], cell["seed"])
             for name, (which, how) in RUNS.items()
@@ -179,7 +179,7 @@ def run(cell: Cell) -> list[Row]:
     return rows
 
 
-def _measured(problem: Problem, done: Descended, best: float, cell: Cell, truth: Poses) -> Row:
+def _measured(problem: Minimisation, done: Descended, best: float, cell: Cell, truth: Poses) -> Row:
     above = done.trace[:, 1] / best - 1.0
     close = done.trace[above < CLOSE, 0]
     return {
