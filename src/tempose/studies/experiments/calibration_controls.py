@@ -6,12 +6,14 @@ numbers, β = 1000 and h = 0.001, which by its missing √h mean β = 1: the bes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tempose import paper
 from tempose._support.tables import text_table
 from tempose.options import SolveOptions
+from tempose.sampling import Geodesic
 from tempose.studies import figures
 from tempose.studies.calibration.fitting import FitRow, fit
 from tempose.studies.calibration.harness import CHAINS
@@ -22,14 +24,14 @@ from tempose.studies.experiment import Experiment, Result, RunOptions
 from tempose.studies.store import Cell, Row
 
 SETTING = Setting("control", 6, 0.5, 3.0, 0.05)
-_PRINTED = {"sampler": "geodesic", "scheme": "boa", "scheme_noise": "paper"}
-_PAPER = {"step": paper.STEP[0], "friction": paper.FRICTION, "coordinates": "paper", "mass": "identity", "thin": 100}
+_PRINTED = Geodesic(scheme="boa", scheme_noise="paper")
+_PAPER = replace(_PRINTED, step=paper.STEP[0], friction=paper.FRICTION, coordinates="paper", mass="identity", thin=100)
 SAMPLERS: dict[str, dict[str, Any]] = {
     "auto": {},
     "geodesic-mh": {"sampler": "geodesic-mh"},
     "baoab": {"sampler": "geodesic"},
-    "boa as printed": {**_PRINTED, "beta": paper.BETA, **_PAPER},
-    "boa as printed, automatic step": _PRINTED,
+    "boa as printed": {"sampler": _PAPER, "beta": paper.BETA},
+    "boa as printed, automatic step": {"sampler": _PRINTED},
     "auto at beta = 1.3": {"beta": 1.3},
 }
 

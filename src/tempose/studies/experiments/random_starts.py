@@ -14,7 +14,7 @@ U* is the lowest minimum that is known, from the truth and from where each run e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,6 @@ from tempose.optimum.proof import certify
 from tempose.optimum.starts import random_poses
 from tempose.sampling.tuning import tune
 from tempose.simulation import Simulated, simulate
-from tempose.solver import paper_step
 from tempose.studies import figures
 from tempose.studies.experiment import Experiment, Result, RunOptions
 from tempose.studies.store import Cell, Row
@@ -82,12 +81,10 @@ class Minimisation:
         """The potential and the settings of the preset ``paper``, or of the default."""
         graph, printed = made.graph, kind == "paper"
         if printed:
-            lam = np.median(np.clip(graph.mean_concentration, *paper.LAMBDA))
-            sigma2 = math.sqrt(math.prod(paper.SIGMA2))
-            graph = replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2))
+            graph = paper.with_paper_noise(graph)[0]
         curvature = Curvature(Posterior(graph))
         tuning = tune(curvature, start, identity_mass=printed)
-        step = paper_step(tuning.fastest, paper.FRICTION) if printed else 0.7 * tuning.step
+        step = paper.longest_step(tuning.fastest, paper.FRICTION) if printed else 0.7 * tuning.step
         friction = paper.FRICTION if printed else 0.05 / step
         coordinates = "paper" if printed else "position"
         return cls(curvature.posterior, curvature, start, step, friction, coordinates, tuning.inverse_mass)
