@@ -14,7 +14,7 @@ import numpy as np
 
 from tempose.io import ReadOptions, read_graph
 from tempose.model.poses import Poses
-from tempose.optimum.starts import tree_poses
+from tempose.optimum.trees import tree_poses
 from tempose.solver import solve
 from tempose.studies import figures
 from tempose.studies.coverage import LEVELS, pair_distance

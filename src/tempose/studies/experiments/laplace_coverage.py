@@ -89,7 +89,7 @@ def _draw_example(ax: Any, seed: int) -> None:
     widths = [float(np.trace(solution.laplace.relative(ids[anchor], name)[1][3:5, 3:5])) for name in ids]
     node = int(np.argmax(widths))
     rows = np.concatenate([np.asarray(a[:, [anchor, node]]) for a in solution.draws.arrays])
-    xy = se3.compose(se3.inverse((rows[:, 0, :4], rows[:, 0, 4:])), (rows[:, 1, :4], rows[:, 1, 4:]))[1][:, :2]
+    xy = se3.a_from_b((rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:]))[1][:, :2]
     (_, mean), covariance = solution.laplace.relative(ids[anchor], ids[node])
     mean, covariance = mean[:2], covariance[3:5, 3:5]
     limit = squared_radius(LEVEL, 2)
@@ -97,8 +97,7 @@ def _draw_example(ax: Any, seed: int) -> None:
     angle = np.linspace(0, 2 * np.pi, 200)
     ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ np.linalg.cholesky(covariance).T
     true = case.truth
-    back = se3.inverse((true.wxyz[anchor], true.position[anchor]))
-    truth = se3.compose(back, (true.wxyz[node], true.position[node]))[1]
+    truth = se3.a_from_b((true.wxyz[anchor], true.position[anchor]), (true.wxyz[node], true.position[node]))[1]
     ax.scatter(*xy.T, s=3, color="#8aa8cc", lw=0, label="draws")
     words = f"95 % ellipse of the Gaussian: holds {share:.0%} of them"
     ax.plot(*(mean + np.sqrt(limit) * ring).T, color="#b3261e", label=words)
