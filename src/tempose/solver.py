@@ -279,19 +279,16 @@ def draw(run: Run) -> None:
             "so their σ may be too small; set --thin, or trust relative over absolute uncertainties"
         )
     plan = SamplingPlan(options.beta, options.chains, options.draws_per_chain, options.seed)
-    total = options.chains * options.draws_per_chain
-    lock, done = threading.Lock(), 0
-
-    def on_draw(count: int) -> None:
-        nonlocal done
-        with lock:
-            done += count
-            run.report("sampling", done, total)
-
     run.draws = sample(
-        run.posterior, choice.sampler, plan, run.home / "draws", on_draw=on_draw, hook=run.hook, stop=run.stop,
+        run.posterior,
+        choice.sampler,
+        plan,
+        run.home / "draws",
         description={"fingerprint": mark, "reason": choice.reason.facts()},
-    )  # fmt: skip
+        progress=run.progress,
+        hook=run.hook,
+        stop=run.stop,
+    )
 
 
 def look_back(run: Run) -> None:
@@ -395,13 +392,8 @@ def _look_elsewhere(run: Run) -> Optimum:
     """Other minima of U, from random starts; the deepest of all becomes the estimate."""
     options, optimum = run.options, run.found
     curvature = Curvature(with_parameters(run.stated, optimum.parameters, options))
-
-    def on_start(k: int) -> bool:
-        run.report("other starts", k, options.starts - 1)
-        return not run.stop.is_set()
-
     rng = streams.generator(options.seed, "start", 1 << 32)
-    found = search(curvature, options.beta, optimum.poses, options.starts - 1, rng, on_start)
+    found = search(curvature, options.beta, optimum.poses, options.starts - 1, rng, run.progress, run.stop)
     if found and found[0] is not optimum.poses:
         certificate = _certificate(curvature.posterior, found[0]) if options.certify else None
         optimum = replace(optimum, poses=found[0], status="converged", certificate=certificate)

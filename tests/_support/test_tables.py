@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tempose._support.files import make_directory
 from tempose._support.packages import require
 from tempose._support.plain import json_text, plain
+from tempose._support.progress import Progress, counted
 from tempose._support.tables import csv_rows, csv_text, text_table
 from tempose.cli import main
 from tempose.errors import FileError, MissingPackage, NotApplicable, OptionError
@@ -69,6 +71,18 @@ def test_only_a_wrong_option_is_wrong_usage(
         monkeypatch.setattr(demo, "run", fail)
         assert main(["demo"]) == code
         assert capsys.readouterr().err.startswith("tempose: ")
+
+
+def test_threads_count_together() -> None:
+    seen: list[Progress] = []
+    add = counted(seen.append, "sampling", 400)
+    threads = [threading.Thread(target=lambda: [add(1) for _ in range(100)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.done for one in seen] == list(range(1, 401))
+    assert {(one.phase, one.total) for one in seen} == {("sampling", 400)}
 
 
 def test_a_refusal_carries_its_cause() -> None:

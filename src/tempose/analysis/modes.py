@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tempose._support.plain import plain
+from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index
 from tempose.analysis.diagnostics import ESS_BAD, RHAT_BAD, ess_mean, rhat
 from tempose.geometry import quaternion as quat
@@ -278,17 +280,23 @@ def _weigh(minima: Minima, labels: list[Index]) -> Modes:
 
 
 def search(
-    curvature: Curvature, beta: float, first: Poses, starts: int, rng: np.random.Generator,
-    on_start: Callable[[int], bool] = lambda _: True,
-) -> list[Poses]:  # fmt: skip
+    curvature: Curvature,
+    beta: float,
+    first: Poses,
+    starts: int,
+    rng: np.random.Generator,
+    progress: ProgressHook = silent,
+    stop: threading.Event | None = None,
+) -> list[Poses]:
     """Strict minima of U, ``first`` and those found from random spanning trees and random poses in turn, the deepest first.
 
-    Those less probable by their Gaussian approximation than :data:`LEAST_ODDS` are left out. ``on_start`` is called with
-    the number of each start, and may end the search by returning false.
+    Those less probable by their Gaussian approximation than :data:`LEAST_ODDS` are left out. ``stop`` ends the search
+    before the next start.
     """
     minima, graph = Minima(curvature, beta, first), curvature.posterior.graph
     for k in range(starts):
-        if not on_start(k):
+        progress(Progress("other starts", k, starts))
+        if stop is not None and stop.is_set():
             break
         tree = graph.spanning_tree(rng.random(graph.n_edges)) if k % 2 == 0 else None
         start = random_poses(graph, rng) if tree is None else tree_poses(graph, tree)

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.files import write_atomically
+from tempose._support.plain import json_text
 from tempose._support.tables import csv_text
 from tempose._typing import Array
 from tempose.errors import DrawsError, TemposeError
@@ -89,7 +90,7 @@ def write_result(
     _write_arrays(home / "minima.npz", _minima(result.others))
     _write_arrays(home / "priors.npz", _priors(result.priors, result.graph.n_nodes))
     _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
-    write_atomically(home / "result.json", (json.dumps(result.facts, indent=2) + "\n").encode())
+    write_atomically(home / "result.json", json_text(result.facts).encode())
 
 
 def read_facts(home: Path) -> dict[str, Any]:

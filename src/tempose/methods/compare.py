@@ -207,14 +207,18 @@ def _evaluate(
     # the truth of a rotation-only graph may have positions, but nothing here could find them
     metric = bool(graph.has_translation.any())
     row = MethodRow(
-        method, estimate.status,
+        method,
+        estimate.status,
         None if errors is None else errors.mean_rotation_deg,
         None if errors is None else errors.median_rotation_deg,
         None if errors is None or not metric else errors.mean_translation,
         None if errors is None or not metric else errors.median_translation,
-        graph_consistency(graph, estimate.poses), posterior.potential(estimate.poses),
-        estimate.iterations, estimate.seconds, estimate.message,
-    )  # fmt: skip
+        graph_consistency(graph, estimate.poses),
+        posterior.potential(estimate.poses),
+        estimate.iterations,
+        estimate.seconds,
+        estimate.message,
+    )
     return row, estimate.poses
 
 

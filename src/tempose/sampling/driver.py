@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
 from tempose._support import streams
+from tempose._support.progress import ProgressHook, counted, silent
 from tempose.dynamics.descent import Hook, Watch
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -37,7 +37,7 @@ def sample(
     directory: Path,
     *,
     description: dict[str, object] | None = None,
-    on_draw: Callable[[int], None] | None = None,
+    progress: ProgressHook = silent,
     hook: Hook | None = None,
     stop: threading.Event | None = None,
 ) -> Draws:
@@ -62,6 +62,7 @@ def sample(
         },
     )
     stop = stop or threading.Event()
+    drawn = counted(progress, "sampling", plan.chains * plan.draws_per_chain)
 
     def run_chain(number: int) -> None:
         writer = DrawWriter(directory, number, posterior.graph.n_nodes)
@@ -76,8 +77,7 @@ def sample(
                 writer.checkpoint(chain.arrays())
             else:
                 chain = sampler.resume(arrays)
-            if on_draw is not None:
-                on_draw(writer.n_draws)
+            drawn(writer.n_draws)
             saved = time.monotonic()
             while writer.n_draws < plan.draws_per_chain and not stop.is_set():
                 made = sampler.warmup + writer.n_draws
@@ -89,8 +89,7 @@ def sample(
                 if time.monotonic() - saved > _CHECKPOINT_SECONDS:
                     writer.checkpoint(chain.arrays())
                     saved = time.monotonic()
-                if on_draw is not None:
-                    on_draw(1)
+                drawn(1)
             writer.checkpoint(chain.arrays())
         finally:
             writer.close()
