@@ -45,7 +45,7 @@ bath = solution.relative("kitchen", "bath")
 print("seen from the kitchen, the bath is known to", f"± {bath.sigma_pos:.3f} m, {bath.sigma_rot_deg:.2f}°")
 
 # Poses are values: frames cancel as they are written, and scipy and numpy are one step away.
-kitchen_from_bath = solution.estimate["kitchen"].inverse() @ solution.estimate["bath"]
+kitchen_from_bath = solution["kitchen"].pose.inverse() @ solution["bath"].pose
 print("it is turned by", kitchen_from_bath.rotation.as_euler("zyx", degrees=True).round(1), "degrees")
 print("4×4 matrices:", solution.estimate.matrices().shape, "draws:", solution.draws.n_draws)
 

@@ -201,7 +201,7 @@ def measured(rotations_only: bool) -> PoseGraph:
     rng = np.random.default_rng(5)
     m = len(PAIRS)
     t = np.full((m, 3), np.nan) if rotations_only else rng.standard_normal((m, 3))
-    return PoseGraph.from_edges(PAIRS, quat.random_uniform(rng, m), t, concentration=50.0)
+    return PoseGraph.from_concentrations(PAIRS, quat.random_uniform(rng, m), t, concentration=50.0)
 
 
 @pytest.mark.parametrize("name", [name for name in GRAPHS if TABLE[name].written])

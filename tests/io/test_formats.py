@@ -138,7 +138,7 @@ def test_log_rotations_are_made_orthonormal(put):
 def test_log_round_trips(tmp_path):
     rng = np.random.default_rng(0)
     ends = [(0, 1), (2, 1), (2, 0)]
-    g = PoseGraph.from_edges(ends, quat.random_uniform(rng, 3), rng.standard_normal((3, 3)), concentration=1.0)
+    g = PoseGraph.from_concentrations(ends, quat.random_uniform(rng, 3), rng.standard_normal((3, 3)), concentration=1.0)
     write_graph(tmp_path / "a.log", g)
     back = read_graph(tmp_path / "a.log", SIGMAS)
     assert [(back.node_ids[i], back.node_ids[j]) for i, j in zip(back.edge_i, back.edge_j, strict=True)] == ends
@@ -151,7 +151,7 @@ def test_log_round_trips(tmp_path):
     np.testing.assert_array_equal(seen.position, poses.position)
     np.testing.assert_allclose(quat.angle_between(seen.wxyz, poses.wxyz), 0, atol=1e-15)
     refused(read_poses, tmp_path / "a.log", 1, "relative poses")
-    rotation_only = PoseGraph.from_edges([(0, 1)], [[1, 0, 0, 0]], concentration=1.0)
+    rotation_only = PoseGraph.from_concentrations([(0, 1)], [[1, 0, 0, 0]], concentration=1.0)
     with pytest.raises(GraphError, match="rotation-only"):
         write_graph(tmp_path / "a.log", rotation_only)
 

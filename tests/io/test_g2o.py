@@ -440,7 +440,7 @@ def random_graph(seed: int, kind: str, n: int = 5, m: int = 8) -> PoseGraph:
     precision = np.stack([random_spd(rng) for _ in range(m)]) if kind == "full" else rng.uniform(1, 100, m)
     t = rng.standard_normal((m, 3))
     t[rng.random(m) < 0.3] = np.nan
-    graph = PoseGraph.from_edges(
+    graph = PoseGraph.from_concentrations(
         ends, quat.random_uniform(rng, m), t, concentration=concentration, translation_precision=precision
     )  # fmt: skip
     return graph
@@ -526,7 +526,7 @@ def test_defects_of_inlier_priors_are_refused_by_line(load, lines, line, words):
 
 
 def test_names_are_refused_with_a_remedy(tmp_path):
-    g = PoseGraph.from_edges([("a", "b")], [[1, 0, 0, 0]], concentration=1.0)
+    g = PoseGraph.from_concentrations([("a", "b")], [[1, 0, 0, 0]], concentration=1.0)
     with pytest.raises(GraphError, match=r"'a'.*\.csv"):
         write_graph(tmp_path / "out.g2o", g)
     assert list(tmp_path.iterdir()) == []

@@ -108,10 +108,13 @@ def test_epfl_refusals(tmp_path):
         read_graph(tmp_path / "Scene")
     graph = read_graph(tmp_path / "Scene", SIGMA)
     with pytest.raises(GraphError, match="count nodes from 1"):
-        write_graph(tmp_path / "x_Edges.txt", PoseGraph.from_edges([(0, 1)], [[1, 0, 0, 0]], concentration=1.0))
+        write_graph(
+            tmp_path / "x_Edges.txt", PoseGraph.from_concentrations([(0, 1)], [[1, 0, 0, 0]], concentration=1.0)
+        )
     with pytest.raises(GraphError, match="has translations"):
         write_graph(
-            tmp_path / "x_Edges.txt", PoseGraph.from_edges([(1, 2)], [[1, 0, 0, 0]], [[1, 0, 0]], concentration=1.0)
+            tmp_path / "x_Edges.txt",
+            PoseGraph.from_concentrations([(1, 2)], [[1, 0, 0, 0]], [[1, 0, 0]], concentration=1.0),
         )
     with pytest.raises(GraphError, match="without gaps"):
         write_poses(tmp_path / "x_Qabs.txt", Poses.identity((1, 3)))

@@ -141,7 +141,7 @@ def test_govindu_splits_the_error_of_a_loop_by_the_variances() -> None:
     angle, height = np.array([0.5, 0.7, -0.9]), np.array([1.0, -0.4, 0.2])
     zero = np.zeros(3)
     weight_rot, weight_t = np.array([1.0, 2.0, 4.0]), np.array([3.0, 1.0, 1.0])
-    graph = PoseGraph.from_edges(
+    graph = PoseGraph.from_concentrations(
         [(0, 1), (1, 2), (2, 0)], quat.exp(np.stack([zero, zero, angle], axis=1)), np.stack([zero, zero, height], axis=1),
         concentration=weight_rot, translation_precision=weight_t,
     )  # fmt: skip
@@ -286,7 +286,7 @@ def test_parallel_rigidity() -> None:
         ([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)], False),  # two triangles at one corner scale apart
         ([(0, 1), (1, 2), (2, 0)], True),
     ]:
-        graph = PoseGraph.from_edges(
+        graph = PoseGraph.from_concentrations(
             edges, np.tile(quat.IDENTITY, (len(edges), 1)), np.ones((len(edges), 3)), concentration=1.0
         )
         assert parallel_rigid(graph) is rigid

@@ -22,7 +22,7 @@ def build(edges=EDGES, **changes):  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)
     m = len(edges)
     values = {"concentration": 100.0, "translation_precision": 4.0, **changes}
-    return PoseGraph.from_edges(edges, quat.random_uniform(rng, m), rng.standard_normal((m, 3)), **values)
+    return PoseGraph.from_concentrations(edges, quat.random_uniform(rng, m), rng.standard_normal((m, 3)), **values)
 
 
 def test_structure() -> None:
@@ -88,11 +88,11 @@ def test_bad_edges_are_refused_by_name() -> None:
     with pytest.raises(GraphError, match=r"edge 1 \('a' → 'a'\) joins a node to itself"):
         build([("a", "b"), ("a", "a")])
     with pytest.raises(GraphError, match="whose length is not 1"):
-        PoseGraph.from_edges([(0, 1)], [[1.0, 1.0, 0.0, 0.0]], [[0, 0, 0]], concentration=1.0)
+        PoseGraph.from_concentrations([(0, 1)], [[1.0, 1.0, 0.0, 0.0]], [[0, 0, 0]], concentration=1.0)
     with pytest.raises(GraphError, match="partly NaN"):
-        PoseGraph.from_edges([(0, 1)], [[1.0, 0, 0, 0]], [[0, np.nan, 0]], concentration=1.0)
+        PoseGraph.from_concentrations([(0, 1)], [[1.0, 0, 0, 0]], [[0, np.nan, 0]], concentration=1.0)
     with pytest.raises(GraphError, match="infinite translation"):
-        PoseGraph.from_edges([(0, 1)], [[1.0, 0, 0, 0]], [[np.inf] * 3], concentration=1.0)
+        PoseGraph.from_concentrations([(0, 1)], [[1.0, 0, 0, 0]], [[np.inf] * 3], concentration=1.0)
     with pytest.raises(GraphError, match="occurs twice|declared twice"):
         PoseGraph((1, 1), [0], [1], [[1.0, 0, 0, 0]], [[0, 0, 0]], 1.0, 1.0)
 
@@ -178,7 +178,7 @@ def test_metrics_by_hand() -> None:
 def test_graph_consistency_is_one_for_the_truth_and_zero_at_pi() -> None:
     made = simulate(20, seed=1, sigma_rot_deg=0.0, sigma_trans=0.0)
     assert graph_consistency(made.graph, made.truth) == pytest.approx(1.0, abs=1e-12)
-    pair = PoseGraph.from_edges([(0, 1)], [[1.0, 0, 0, 0]], concentration=1.0)
+    pair = PoseGraph.from_concentrations([(0, 1)], [[1.0, 0, 0, 0]], concentration=1.0)
     opposite = Poses((0, 1), [[1.0, 0, 0, 0], [0, 1.0, 0, 0]], np.zeros((2, 3)))
     assert graph_consistency(pair, opposite) == pytest.approx(0.0, abs=1e-12)
 

@@ -28,7 +28,7 @@ KINDS = ["scalar", "vector", "full"]
 
 def one_edge(concentration: object, precision: object = 1.0, t: object = None) -> PoseGraph:
     translation = None if t is None else [t]
-    return PoseGraph.from_edges(
+    return PoseGraph.from_concentrations(
         [(0, 1)], [quat.IDENTITY], translation, concentration=[concentration], translation_precision=precision
     )
 
@@ -90,7 +90,7 @@ def test_anisotropic_density_integrates_to_one(tail):
 def test_many_different_concentrations_are_interpolated_to_the_same_normalisers():
     lam = np.geomspace(0.3, 1e6, 300)
     pairs = [(k, k + 1) for k in range(300)]
-    graph = PoseGraph.from_edges(pairs, np.tile(quat.IDENTITY, (300, 1)), concentration=lam)
+    graph = PoseGraph.from_concentrations(pairs, np.tile(quat.IDENTITY, (300, 1)), concentration=lam)
     together = RobustLikelihood.of(graph, 0.5, tail=2.0).log_inlier
     alone = [RobustLikelihood.of(one_edge(x), 0.5, tail=2.0).log_inlier[0] for x in lam[::37]]
     assert together[::37] == pytest.approx(np.array(alone), abs=1e-5)

@@ -49,7 +49,7 @@ def optimum(graph: PoseGraph, start: str = "chordal") -> tuple[Posterior, Poses]
 def ring(n: int = 12, noise: float = 0.02) -> tuple[PoseGraph, Poses]:
     """A ring of equal poses, and poses that turn once around on the way: a local optimum, U = n λ sin²(π/n) + …"""
     edges = [(k, (k + 1) % n) for k in range(n)]
-    graph = PoseGraph.from_edges(
+    graph = PoseGraph.from_concentrations(
         edges,
         quat.exp(noise * rng(1).standard_normal((n, 3))),
         np.zeros((n, 3)),

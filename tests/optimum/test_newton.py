@@ -201,7 +201,7 @@ def test_graphs_that_break_others(edges: list[tuple[int, int]], weight: float) -
     rng = np.random.default_rng(5)
     m = len(edges)
     scale = weight ** np.linspace(0, 2, m)  # up to ten orders of magnitude between edges
-    graph = PoseGraph.from_edges(
+    graph = PoseGraph.from_concentrations(
         edges,
         quat.exp(0.1 * rng.standard_normal((m, 3))),
         rng.standard_normal((m, 3)),

@@ -106,9 +106,11 @@ def test_without_noise_every_start_is_exact(kind: str, variant: str) -> None:
 def test_degenerate_graphs(kind: str) -> None:
     empty = PoseGraph(("a", "b"), [], [], np.empty((0, 4)), np.empty((0, 3)), np.empty(0), np.empty(0))
     assert len(start_poses(empty, kind, rng())) == 2
-    single = PoseGraph.from_edges([("a", "b")], [quat.exp([0.1, 0.2, 0.3])], [[1.0, 2.0, 3.0]], concentration=5.0)
+    single = PoseGraph.from_concentrations(
+        [("a", "b")], [quat.exp([0.1, 0.2, 0.3])], [[1.0, 2.0, 3.0]], concentration=5.0
+    )
     assert Posterior(single).potential(start_poses(single, kind, rng())) < 1e-28
-    only_rotations = PoseGraph.from_edges([("a", "b")], [quat.exp([0.1, 0.2, 0.3])], concentration=5.0)
+    only_rotations = PoseGraph.from_concentrations([("a", "b")], [quat.exp([0.1, 0.2, 0.3])], concentration=5.0)
     assert Posterior(only_rotations).potential(start_poses(only_rotations, kind, rng())) < 1e-28
 
 

@@ -43,7 +43,7 @@ def two_nodes(translations: bool) -> PoseGraph:
     turn[3, 0] += 3.7 * SIGMA_ROT
     t[3, 1] += 3.4 * SIGMA_TRANS
     turn[4] += [1.0, 1.2, 0.0]
-    return PoseGraph.from_edges(
+    return PoseGraph.from_concentrations(
         [(0, 1)] * 5, quat.exp(turn), t if translations else None, concentration=2.0 / SIGMA_ROT**2,
         translation_precision=1.0 / SIGMA_TRANS**2,
     )  # fmt: skip

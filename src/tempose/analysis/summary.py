@@ -15,6 +15,7 @@ from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, position_determined
+from tempose.model.pose import Pose
 from tempose.model.poses import Poses
 from tempose.sampling.draws import Draws
 
@@ -107,6 +108,11 @@ class RelativeSummary:
     covariance: Array
     source: str
     n_draws: int
+
+    @property
+    def pose(self) -> Pose:
+        """The mean ``a_from_b``."""
+        return Pose(*self.mean)
 
     @property
     def sigma_rot_deg(self) -> float:

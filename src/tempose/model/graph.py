@@ -204,7 +204,7 @@ class PoseGraph:
         return cls(tuple(ids), ends[:, 0], ends[:, 1], q, t, concentration, translation_precision, **more)
 
     @classmethod
-    def from_edges(
+    def from_concentrations(
         cls,
         edges: Sequence[tuple[NodeId, NodeId]],
         j_from_i_wxyz: ArrayLike,
@@ -214,7 +214,7 @@ class PoseGraph:
         translation_precision: ArrayLike = 1.0,
         **more: Any,
     ) -> PoseGraph:
-        """Graph from pairs of ids ``(i, j)`` and their measured ``j_from_i``.
+        """Graph in the model's own terms, from pairs of ids ``(i, j)`` and their measured ``j_from_i``.
 
         ``j_from_i_t=None`` makes every edge rotation-only. Nodes are numbered in order of first appearance.
         """

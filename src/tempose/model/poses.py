@@ -122,7 +122,8 @@ class Poses:
 
     def relative(self, a: NodeId, b: NodeId) -> Pose:
         """The pose of ``b`` seen from ``a``, ``a_from_b``."""
-        return self[a].inverse() @ self[b]
+        seen, other = self[a], self[b]
+        return Pose(*se3.a_from_b((seen.wxyz, seen.position), (other.wxyz, other.position)))
 
     @property
     def rotations(self) -> Rotation:
