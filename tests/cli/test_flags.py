@@ -12,6 +12,7 @@ from tempose._support.options import shown_options
 from tempose.cli.flags import NESTED, add_options, flag, solve_options
 from tempose.cli.parser import build_parser
 from tempose.errors import OptionError
+from tempose.io.options import ReadOptions
 from tempose.optimum.options import OPTIMISERS, Newton, TgMcmc
 from tempose.options import SolveOptions
 from tempose.outliers.options import Robust
@@ -36,7 +37,7 @@ def options(*arguments: str, base: SolveOptions | None = None) -> SolveOptions:
 
 
 def all_kinds() -> list[type]:
-    return [SolveOptions, Robust, TgMcmc, *KINDS]
+    return [SolveOptions, ReadOptions, Robust, TgMcmc, *KINDS]
 
 
 def test_every_option_of_every_object_has_a_flag(capsys: pytest.CaptureFixture[str]) -> None:

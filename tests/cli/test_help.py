@@ -11,7 +11,9 @@ import pytest
 
 from tempose.cli import info, main
 from tempose.cli.parser import COMMANDS, RENAMED, build_parser
+from tempose.dynamics.options import NOISES
 from tempose.errors import FileError, MissingPackage, NotApplicable, OptionError, ParseError
+from tempose.sampling.options import SAMPLERS
 
 TWO_SCREENS = 80  # lines of 80 columns
 
@@ -61,8 +63,8 @@ def test_everyday_options_come_first_and_all_of_them_on_demand(
     for rare in ("--scheme-noise", "--letters", "--thin"):
         assert rare not in short.split("example:")[0]
         assert rare in long
-    for word in ("splitting HMC on the rotations", "missing √h"):  # meanings of the words an option takes
-        assert word in long
+    for meaning in (SAMPLERS["collapsed"], NOISES["euler"]):  # of words that options take
+        assert meaning in long
     assert shown(capsys, command, "--help") == short
 
 

@@ -105,36 +105,6 @@ def add_graph(parser: argparse.ArgumentParser, nargs: str | None = None) -> None
     )
 
 
-READING = ("precision", "rotation_information", "sigma_rot_deg", "sigma_trans")
-"""Options of :class:`tempose.io.ReadOptions`, by name."""
-
-
-def add_reading(parser: CommandParser) -> None:
-    """How a graph's file is to be understood. Defaults are those of :class:`tempose.io.ReadOptions`."""
-    group = parser.add_argument_group("reading the graph")
-    group.add_argument(
-        "--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis, for files that do not give it"
-    )
-    group.add_argument(
-        "--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis, for files that do not give it"
-    )
-    precision = group.add_argument(
-        "--precision",
-        choices=["isotropic", "full"],
-        help="one concentration and one variance per edge (default, the paper's model), or the full 3x3 blocks",
-    )
-    information = group.add_argument(
-        "--rotation-information",
-        choices=["rotation-vector", "quaternion-vector"],
-        help="what a g2o rotation block is the inverse covariance of: the rotation vector (default; GTSAM, SE-Sync) "
-        "or the quaternion's vector part (g2o itself), which is four times less precise",
-    )
-    group.add_argument(
-        "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
-    )
-    parser.rare += [precision, information]
-
-
 def add_alignment(parser: argparse.ArgumentParser) -> None:
     """How poses are aligned with the truth."""
     parser.add_argument(

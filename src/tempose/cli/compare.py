@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_alignment, add_command, add_graph, add_reading
-from tempose.cli.inputs import read_graph
+from tempose.cli.commands import Commands, add_alignment, add_command, add_graph
+from tempose.cli.inputs import add_reading, read_graph
 
 
 def add_parser(commands: Commands) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command, add_reading
-from tempose.cli.inputs import SolveInput, given_reading
+from tempose.cli.commands import Commands, add_command
+from tempose.cli.flags import given
+from tempose.cli.inputs import SolveInput, add_reading
+from tempose.io.options import ReadOptions
 
 
 def add_parser(commands: Commands) -> None:
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.say(arguments, f"{arguments.output}: {len(poses)} poses")
         console.emit(arguments, {"output": arguments.output, "n_nodes": len(poses)})
         return 0
-    graph = SolveInput(arguments.input, given_reading(arguments), arguments.format).read()
+    graph = SolveInput(arguments.input, given(arguments, ReadOptions), arguments.format).read()
     console.notice(arguments, *graph.notices)
     write_graph(arguments.output, graph, graph.initial)
     console.say(arguments, f"{arguments.output}: {graph.n_nodes} nodes, {graph.n_edges} edges")

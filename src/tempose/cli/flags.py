@@ -58,12 +58,17 @@ def add_options(
             group = parser.add_argument_group(headings[name])
         _add_flag(parser, group, SolveOptions, name, (texts or {}).get(name))
         for kind in NESTED.get(name, ()):
-            for own in _own(kind):
-                _add_flag(parser, group, kind, own)
+            add_flags(parser, group, kind)
+
+
+def add_flags(parser: CommandParser, group: argparse._ArgumentGroup, kind: type) -> None:
+    """Add flags for the options of a class, but for those of its bases: these have them already, or get them elsewhere."""
+    for name in _own(kind):
+        _add_flag(parser, group, kind, name)
 
 
 def _own(kind: type) -> list[str]:
-    """Options of a class that none of its bases has: those have flags already, or get them elsewhere."""
+    """Options of a class that none of its bases has."""
     inherited = {
         name for base in kind.__mro__[1:] if hasattr(base, "__dataclass_fields__") for name in shown_options(base)
     }
@@ -131,7 +136,7 @@ def _parser_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def solve_options(arguments: argparse.Namespace, base: SolveOptions) -> SolveOptions:
     """Options with those changed that were given."""
-    plain = {name: value for name, value in _given(arguments, SolveOptions).items() if name not in NESTED}
+    plain = {name: value for name, value in given(arguments, SolveOptions).items() if name not in NESTED}
     return replace(
         base,
         **plain,
@@ -141,7 +146,7 @@ def solve_options(arguments: argparse.Namespace, base: SolveOptions) -> SolveOpt
     )
 
 
-def _given(arguments: argparse.Namespace, *kinds: type) -> dict[str, Any]:
+def given(arguments: argparse.Namespace, *kinds: type) -> dict[str, Any]:
     """The options of classes that were given, by their names there."""
     values = {name: getattr(arguments, _dest(kind, name), None) for kind in kinds for name in shown_options(kind)}
     return {name: value for name, value in values.items() if value is not None}
@@ -152,7 +157,7 @@ def _flags(kind: type, names: Iterable[str]) -> str:
 
 
 def _robust(arguments: argparse.Namespace, base: Robust | None) -> Robust | None:
-    own, asked = _given(arguments, Robust), getattr(arguments, "robust", None)
+    own, asked = given(arguments, Robust), getattr(arguments, "robust", None)
     if asked is False or (asked is None and base is None):
         if own:
             raise OptionError(f"{_flags(Robust, own)}: only with --robust")
@@ -162,7 +167,7 @@ def _robust(arguments: argparse.Namespace, base: Robust | None) -> Robust | None
 
 def _sampler(arguments: argparse.Namespace, base: SamplerOptions) -> SamplerOptions:
     """The sampler asked for; without a name that of the base, or geodesic if one of its options is given."""
-    own, moves = _given(arguments, SamplerOptions, Langevin), _given(arguments, Langevin)
+    own, moves = given(arguments, SamplerOptions, Langevin), given(arguments, Langevin)
     name = arguments.sampler or ("geodesic" if moves else base.name)
     if moves and name != "geodesic":
         raise OptionError(f"{_flags(Langevin, moves)}: for the sampler geodesic only, not for {name}")
@@ -176,7 +181,7 @@ def _optimiser(arguments: argparse.Namespace, base: Optimiser) -> Optimiser:
     descent and are its own, unless the base gives a friction, as the paper does for both.
     """
     names = [name for name in shown_options(TgMcmc) if name not in shown_options(Langevin)]
-    own = {name: value for name, value in _given(arguments, TgMcmc).items() if name in names}
+    own = {name: value for name, value in given(arguments, TgMcmc).items() if name in names}
     name = getattr(arguments, "optimiser", None)
     found = base if name is None else optimiser_named(name)
     if isinstance(found, Newton):
@@ -186,5 +191,5 @@ def _optimiser(arguments: argparse.Namespace, base: Optimiser) -> Optimiser:
     if isinstance(base, TgMcmc):
         found = replace(base, then_newton=found.then_newton)
     alike = {"batch", "coordinates", "mass"} | ({"step", "friction"} if found.friction is not None else set())
-    shared = {name: value for name, value in _given(arguments, Langevin).items() if name in alike}
+    shared = {name: value for name, value in given(arguments, Langevin).items() if name in alike}
     return replace(found, **own, **shared)

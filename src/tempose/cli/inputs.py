@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tempose.cli.commands import READING
+from tempose.cli.commands import CommandParser
+from tempose.cli.flags import add_flags, given
 from tempose.errors import OptionError, ParseError
+from tempose.io.options import ReadOptions
 from tempose.options import SolveOptions
 
 if TYPE_CHECKING:
@@ -40,14 +42,12 @@ class SolveInput:
 
     def read(self) -> PoseGraph:
         """The graph."""
-        from tempose.io import ReadOptions, read_graph
+        from tempose.io import read_graph
 
         return read_graph(self.graph, ReadOptions(**self.reading), self.format)
 
     def facts(self) -> dict[str, Any]:
         """For ``result.json``: all reading options, and paths that hold in every working directory."""
-        from tempose.io import ReadOptions
-
         return {
             "graph": str(Path(self.graph).resolve()),
             "reading": asdict(ReadOptions(**self.reading)),
@@ -56,14 +56,18 @@ class SolveInput:
         }
 
 
-def given_reading(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Reading options that were given."""
-    return {name: value for name in READING if (value := getattr(arguments, name)) is not None}
+def add_reading(parser: CommandParser) -> None:
+    """How a graph's file is to be understood."""
+    group = parser.add_argument_group("reading the graph")
+    add_flags(parser, group, ReadOptions)
+    group.add_argument(
+        "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
+    )
 
 
 def read_graph(arguments: argparse.Namespace) -> PoseGraph:
     """The command's graph, read with its reading options."""
-    return SolveInput(arguments.graph, given_reading(arguments), arguments.format).read()
+    return SolveInput(arguments.graph, given(arguments, ReadOptions), arguments.format).read()
 
 
 def read_record(path: Path) -> tuple[SolveOptions, SolveInput | None]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import FrameType
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command, add_graph, add_reading
-from tempose.cli.flags import add_options, solve_options
-from tempose.cli.inputs import SolveInput, given_reading, read_record
+from tempose.cli.commands import Commands, add_command, add_graph
+from tempose.cli.flags import add_options, given, solve_options
+from tempose.cli.inputs import SolveInput, add_reading, read_record
 from tempose.errors import OptionError
+from tempose.io.options import ReadOptions
 from tempose.options import SolveOptions
 
 HEADINGS = {"noise": "noise and wrong edges", "start": "optimum", "draws": "draws and error bars"}
@@ -82,7 +83,7 @@ def _task(arguments: argparse.Namespace) -> tuple[SolveInput, SolveOptions]:
 
 
 def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: str) -> SolveInput:
-    reading = {**({} if recorded is None else recorded.reading), **given_reading(arguments)}
+    reading = {**({} if recorded is None else recorded.reading), **given(arguments, ReadOptions)}
     reading["noise"] = "auto" if noise == "auto" else "given"  # what will be estimated need not be in the file
     if arguments.graph is not None:  # a truth or a format on record would be those of another file
         return SolveInput(arguments.graph, reading, arguments.format, arguments.truth)

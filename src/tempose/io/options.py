@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tempose.errors import OptionError
+from tempose._support.options import check_choices, option, require
 
-ROTATION_INFORMATION = ("rotation-vector", "quaternion-vector")
-PRECISION = ("isotropic", "full")
+ROTATION_INFORMATION = {
+    "rotation-vector": "of the rotation vector, as in GTSAM and SE-Sync",
+    "quaternion-vector": "of the quaternion's vector part, as in g2o itself: four times less precise",
+}
+PRECISION = {
+    "isotropic": "one concentration and one variance per edge: the paper's model",
+    "full": "the 3×3 blocks of the file",
+}
 NOISE = ("given", "auto")
 
 
@@ -36,22 +42,27 @@ class ReadOptions:
         ``"auto"``: noise levels will be estimated, so a file without precisions needs none: all its edges get the same.
     """
 
-    rotation_information: str = "rotation-vector"
-    precision: str = "isotropic"
-    sigma_rot_deg: float | None = None
-    sigma_trans: float | None = None
+    rotation_information: str = option(
+        "rotation-vector",
+        "what a g2o rotation block is the information of (default: rotation-vector)",
+        choices=ROTATION_INFORMATION,
+    )
+    precision: str = option("isotropic", "what is kept of the precisions (default: isotropic)", choices=PRECISION)
+    sigma_rot_deg: float | None = option(
+        None, "rotation noise per axis, for files that do not give it", metavar="DEG", everyday=True
+    )
+    sigma_trans: float | None = option(
+        None, "translation noise per axis, for files that do not give it", metavar="LENGTH", everyday=True
+    )
     noise: str = "given"
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("rotation_information", ROTATION_INFORMATION), ("precision", PRECISION), ("noise", NOISE),
-        ):  # fmt: skip
-            if getattr(self, name) not in known:
-                raise OptionError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}")
+        check_choices(self)
+        require(self.noise in NOISE, f"unknown noise {self.noise!r}: choose one of {', '.join(NOISE)}")
         for name in ("sigma_rot_deg", "sigma_trans"):
             value = getattr(self, name)
-            if value is not None and not 1e-50 < value < 1e50:  # also refuses NaN
-                raise OptionError(f"{name} is {value!r}; expected a positive number")
+            good = value is None or 1e-50 < value < 1e50  # also refuses NaN
+            require(good, f"{name} is {value!r}; expected a positive number")
 
     @property
     def default_concentration(self) -> float | None:

@@ -1,0 +1,172 @@
+"""Files of any format: which one it is, and what reads and writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tempose._typing import PathLike
+from tempose.errors import OptionError, ParseError
+from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
+from tempose.io._text import content_lines, read_text
+from tempose.io.options import ReadOptions
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "g2o": (".g2o",),
+    "csv": (".csv",),
+    "3dmatch": (".log",),
+    "tum": (".tum",),
+    "epfl-rotations": epfl_rotations.ENDINGS,
+    "1dsfm": (onedsfm.EDGES, ".mat"),
+}
+_KNOWN = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
+
+
+def read_graph(path: PathLike, options: ReadOptions | None = None, format: str | None = None) -> PoseGraph:
+    """Read a pose graph.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder of a data set that consists of several.
+    options
+        How to understand it; see :class:`ReadOptions`.
+    format
+        One of :data:`FORMATS`, if neither the file's ending nor its content tells.
+    """
+    kind = _format_of(path, format)
+    if kind == "tum":
+        raise ParseError(path, None, "TUM files hold poses and no edges; a graph needs g2o, csv or 3dmatch")
+    readers = {
+        "g2o": g2o.read_graph,
+        "csv": csvfile.read_graph,
+        "3dmatch": threedmatch.read_graph,
+        "epfl-rotations": epfl_rotations.read_graph,
+        "1dsfm": onedsfm.read_graph,
+    }
+    return readers[kind](path, options or ReadOptions())
+
+
+def read_poses(path: PathLike, format: str | None = None) -> Poses:
+    """Read absolute poses, ``world_from_node``.
+
+    g2o vertices, a TUM trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses; a folder of
+    ``.camera`` files of the EPFL photographs.
+    """
+    if format is None and epfl_cameras.is_folder(path):
+        return epfl_cameras.read_epfl_cameras(path)
+    readers = {
+        "g2o": g2o.read_poses,
+        "csv": csvfile.read_poses,
+        "3dmatch": threedmatch.read_poses,
+        "tum": tum.read_poses,
+        "epfl-rotations": epfl_rotations.read_poses,
+        "1dsfm": onedsfm.read_poses,
+    }
+    return readers[_format_of(path, format)](path)
+
+
+def write_graph(
+    path: PathLike,
+    graph: PoseGraph,
+    poses: Poses | None = None,
+    format: str | None = None,
+    rotation_information: str = "rotation-vector",
+) -> None:
+    """Write a pose graph.
+
+    Parameters
+    ----------
+    path
+        The file; replaced only once the new one is complete.
+    graph
+        The graph. Formats other than CSV cannot hold all of it, see their modules.
+    poses
+        Poses to write as vertices in place of the graph's initial ones (g2o, csv).
+    format
+        One of :data:`FORMATS`, if the file's ending does not tell.
+    rotation_information
+        What the rotation block of a g2o file shall mean, see :class:`ReadOptions`; the file cannot say.
+    """
+    kind = _format_to_write(path, format)
+    if kind == "g2o":
+        g2o.write_graph(path, graph, poses, rotation_information)
+    elif kind == "csv":
+        csvfile.write_graph(path, graph, poses)
+    elif kind == "3dmatch":
+        threedmatch.write_graph(path, graph)
+    elif kind == "epfl-rotations":
+        epfl_rotations.write_graph(path, graph)
+    else:
+        raise OptionError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
+
+
+def write_poses(path: PathLike, poses: Poses, format: str | None = None) -> None:
+    """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM."""
+    is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
+    kind = "tum" if is_plain_text else _format_to_write(path, format)
+    writers = {
+        "g2o": g2o.write_poses,
+        "csv": csvfile.write_poses,
+        "3dmatch": threedmatch.write_poses,
+        "tum": tum.write_poses,
+        "epfl-rotations": epfl_rotations.write_poses,
+    }
+    writers[kind](path, poses)
+
+
+def _by_name(path: PathLike, format: str | None) -> str | None:
+    if format is not None:
+        if format not in FORMATS:
+            raise OptionError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
+        return format
+    name = Path(path).name.lower()
+    return next((kind for kind, endings in FORMATS.items() if name.endswith(tuple(map(str.lower, endings)))), None)
+
+
+def _format_to_write(path: PathLike, format: str | None) -> str:
+    kind = _by_name(path, format)
+    if kind is None:
+        raise OptionError(f"{path}: the ending does not name a format; known are {_KNOWN}")
+    if kind == "1dsfm":
+        raise OptionError(f"{path}: 1DSfM files are read and not written; write .csv")
+    return kind
+
+
+def _format_of(path: PathLike, format: str | None) -> str:
+    kind = _by_name(path, format) or _by_files(path) or _by_content(read_text(path))
+    if kind is None:
+        raise ParseError(path, None, f"is in none of the known formats, by its ending or its content: {_KNOWN}")
+    return kind
+
+
+def _by_files(path: PathLike) -> str | None:
+    """Format of a data set that consists of several files, named by its folder or their common beginning."""
+    if (Path(path) / onedsfm.EDGES).is_file():
+        return "1dsfm"
+    if any((Path(path) / name).is_file() for name in (threedmatch.MEASURED, threedmatch.TRUE)):
+        return "3dmatch"
+    return "epfl-rotations" if epfl_rotations.scene_of(path) is not None else None
+
+
+def _by_content(text: str) -> str | None:
+    lines = [line.split() for _, line in content_lines(text[:10000])[:2]]
+    if not lines:
+        return None
+    if lines[0][0].startswith(("VERTEX", "EDGE")) or lines[0][0] == "FIX":
+        return "g2o"
+    if "qw" in csvfile.header(text)[0]:
+        return "csv"
+    if all(map(_is_number, lines[0])):
+        shape = [len(line) for line in lines]
+        return "tum" if shape[0] == 8 else "3dmatch" if shape == [3, 4] else None
+    return None
+
+
+def _is_number(token: str) -> bool:
+    try:
+        float(token.replace(",", "."))
+    except ValueError:
+        return False
+    return True
