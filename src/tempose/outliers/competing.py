@@ -30,6 +30,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 
+# chosen on: 3DMatch, all five scenes, and simulated graphs without competing edges
 BY_CHANCE = 1e-4  # a more probable agreement is none
 _LIMIT = {True: 8.41, False: 5.67}  # half the 0.99 quantile of χ² with 6 numbers, and with 3
 _POSES = math.sqrt(2.0)  # factor of σ: the poses are as uncertain as the edge, at most

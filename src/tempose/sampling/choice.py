@@ -17,6 +17,7 @@ from tempose.sampling.geodesic import MetropolisSampler
 from tempose.sampling.sampler import Cause, Reason, Sampler
 from tempose.sampling.tuning import Tuning
 
+# chosen on: simulated graphs, which runs is not recorded
 WIDE = 0.5  # radians: standard deviation of a measured relative rotation from which a Gaussian is a bad guide
 
 

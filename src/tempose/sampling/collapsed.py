@@ -52,6 +52,7 @@ KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
 GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
+# chosen on: simulated graphs and the g2o files of benchmarks/samplers.py, which runs is not recorded
 LEAST_ACCEPTANCE = 0.7
 CAREFUL, CAREFULLY = 16, 4  # every so many trajectories, at random, one with so many times the kicks
 FARTHEST = math.pi / 16  # radians, standard deviation: so that π/2 is out of reach

@@ -197,7 +197,9 @@ class Selection:
     loss_px: float
 
 
+# chosen on: EPFL photographs HJ-P8, castle-P19, entry and fountain
 COARSE = Selection(select_px=2.0, fewest_views=3, min_angle_deg=1.5, loss_px=0.3)
+# chosen on: EPFL photographs HJ-P8, castle-P19, entry and fountain
 FINE = Selection(select_px=1.0, fewest_views=2, min_angle_deg=0.3, loss_px=0.15)
 """Once the poses are good to a fraction of a pixel, what three views check is sorted out by a narrow loss, too."""
 

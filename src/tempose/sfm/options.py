@@ -12,6 +12,7 @@ from tempose.sfm.synchronise import SyncOptions
 from tempose.sfm.two_views import PairOptions
 
 SCALES = ("tracks", "truth")
+# chosen on: EPFL photographs, all six scenes
 CALIBRATION_ERROR = {True: 0.001, False: 0.005}
 """Standard deviation that is assumed for the errors of a calibration that was made, and of one that was guessed."""
 DRAWS_PER_POINT_DRAW = 10

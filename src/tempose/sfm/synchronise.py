@@ -48,7 +48,9 @@ class SyncOptions:
         Edges below this weight are called wrong and leave the graph.
     """
 
+    # chosen on: EPFL photographs, which scenes is not recorded
     floor_rot_deg: float = 0.03
+    # chosen on: EPFL photographs, which scenes is not recorded
     floor_direction_deg: float = 0.06
     width: float = 3.0
     first_width: float = 30.0

@@ -39,12 +39,14 @@ from tempose.sfm.tracks import keypoint_offsets, observed_keypoints
 from tempose.sfm.two_views import refine_pair
 from tempose.sfm.views import Views, recalibrated
 
+# chosen on: EPFL photographs, all six scenes
 NEIGHBOURHOODS = 64
 """Cells of about equally many points that the scene is cut into; a half has half of them, drawn at random."""
 _GAUSSIAN_DRAWS = 200
 _FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 _PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
+# chosen on: COLMAP's synthetic data sets, seeds from 0, 100, 300 and 400
 _SPENT = 2.0  # see mixed()
 
 

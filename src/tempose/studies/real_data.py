@@ -20,6 +20,7 @@ from tempose.studies import figures
 from tempose.studies.experiment import RunOptions
 from tempose.studies.store import Cell, Row
 
+# chosen on: 3DMatch, all five scenes
 TRUST = 0.95
 """Share of consecutive fragments whose registration is right, for ``robust+odometry``."""
 
