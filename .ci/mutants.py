@@ -342,6 +342,7 @@ def main() -> int:
     for tests in dict.fromkeys(which.values()):
         if (broken := first_failure(tests)) is not None:
             raise SystemExit(f"{broken} fails without any mutation: {tests or 'all quick tests'}")
+    print("on the package as it is all of these tests pass", flush=True)
     survivors = 0
     for number, (one, tests) in enumerate(which.items(), 1):
         killer = first_failure(tests, one)
