@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tempose._support.files import write_atomically
+from tempose._support.packages import require
 from tempose._support.parallel import job_count, work_off
 from tempose._support.plain import json_text
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._support.tables import csv_rows
+from tempose.errors import MissingPackage
 from tempose.studies.experiment import Result, RunOptions, left_out, load
 from tempose.studies.store import Cell, Row, Store, key
 
@@ -110,8 +112,8 @@ def write_table(home: Path, facts: dict[str, Any], table: Sequence[Row]) -> list
 def drawn_if_possible(draw: Callable[[], list[Path]]) -> list[Path] | None:
     """The files of a figure; ``None`` without matplotlib."""
     try:
-        import matplotlib  # noqa: F401
-    except ImportError:
+        require("matplotlib", "figures")
+    except MissingPackage:
         return None
     return draw()
 

@@ -1,0 +1,52 @@
+"""Kernels: their flags, and their source run by Python. Nothing is compiled here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tempose
+from tempose._support.compiling import inlined, interpreted, is_kept, kernel
+
+FACTOR = 2.0
+
+
+@kernel
+def scaled(x: float) -> float:
+    return FACTOR * x
+
+
+def options(compiled: Any) -> dict[str, Any]:
+    return {name: compiled.targetoptions[name] for name in sorted(compiled.targetoptions) if name != "boundscheck"}
+
+
+def test_flags_are_those_asked_for() -> None:
+    def plain(x: float) -> float:
+        return x
+
+    assert options(scaled) == {"nogil": True, "nopython": True}
+    quick = kernel(error_model="numpy", fastmath={"nsz"}, cache=False)(plain)
+    assert options(quick) == {"error_model": "numpy", "fastmath": {"nsz"}, "nogil": True, "nopython": True}
+    assert options(kernel(parallel=True, cache=False)(plain))["parallel"] is True
+    assert options(inlined(cache=False)(plain)) == {"forceinline": True, "nopython": True}
+    assert options(inlined(early=True, cache=False)(plain)) == {"inline": "always", "nopython": True}
+
+
+def test_the_source_runs_with_other_globals() -> None:
+    assert interpreted(scaled)(5.0) == 10.0
+    assert interpreted(scaled, FACTOR=3.0)(5.0) == 15.0
+
+
+def test_a_kernel_that_was_never_compiled_is_not_kept(tmp_path: Path) -> None:
+    made: dict[str, Any] = {}
+    source = tmp_path / "fresh.py"
+    source.write_text("def one(x):\n    return x\n")
+    exec(compile(source.read_text(), str(source), "exec"), made)
+    assert not is_kept(kernel(made["one"]))
+
+
+def test_nothing_else_compiles() -> None:
+    """One style: numba's own decorator occurs in one module."""
+    root = Path(tempose.__file__).parent
+    users = {path.name for path in root.rglob("*.py") if "njit" in path.read_text()}
+    assert users == {"compiling.py"}
