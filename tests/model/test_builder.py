@@ -102,7 +102,11 @@ def test_every_way_to_give_a_measurement_is_the_same() -> None:
     assert graphs[0].concentration == pytest.approx(2.0 / np.radians(2.0) ** 2)
     assert graphs[0].translation_precision == pytest.approx(400.0)
     turns = Rotation.from_quat([TURN.as_quat()])
-    for arrays in ({"rotations": turns, "translations": [SHIFT]}, {"transforms": [matrix]}, {"wxyz": [wxyz], "translations": [SHIFT]}):  # fmt: skip  # noqa: E501
+    for arrays in (
+        {"rotations": turns, "translations": [SHIFT]},
+        {"transforms": [matrix]},
+        {"wxyz": [wxyz], "translations": [SHIFT]},
+    ):
         same(PoseGraph.from_arrays([("a", "b")], **arrays, **SURE), graphs[0])  # type: ignore[arg-type]
     back = {"rotations": turns.inv(), "translations": [-TURN.inv().apply(SHIFT)]}
     turned = PoseGraph.from_arrays([("a", "b")], **back, measures="b_from_a", **SURE)  # type: ignore[arg-type]
@@ -140,13 +144,16 @@ def test_nodes_fixed_poses_and_rotation_only_edges() -> None:
         ({"rotation": np.eye(3), "translation": [0, np.nan, 0]}, "not finite"),
         ({"rotation": np.eye(3), "sigma_rot_deg": None}, "say how sure it is"),
         ({"rotation": np.eye(3), "sigma_rot_deg": 0.0}, r"edge 'a' → 'b' has a sigma_rot_deg that is not above zero"),
-        ({"rotation": np.eye(3), "translation": [0, 0, 1], "sigma_trans": None}, "has a translation and no sigma_trans"),
+        (
+            {"rotation": np.eye(3), "translation": [0, 0, 1], "sigma_trans": None},
+            "has a translation and no sigma_trans",
+        ),
         ({"rotation": np.eye(3), "sigma_rot_deg": [1.0, 2.0]}, "sigma_rot_deg has shape"),
         ({"rotation": np.eye(3), "information": np.eye(6)}, "say how sure it is"),
         ({"rotation": np.eye(3), "measures": "sideways"}, "'a_from_b'.*not 'sideways'"),
         ({"rotation": np.eye(3), "inlier_prior": 1.5}, "inlier_prior of 1.5"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_name_the_edge_and_teach(change: dict[str, Any], message: str) -> None:
     graph = GraphBuilder()
     with pytest.raises(GraphError, match=message):
@@ -187,7 +194,14 @@ def test_arrays_build_what_the_builder_builds() -> None:
     )
     grown = GraphBuilder()
     for k, (a, b) in enumerate(pairs):
-        grown.add_edge(a, b, wxyz=made.j_from_i_wxyz[k], translation=made.j_from_i_t[k], sigma_rot_deg=sigma_rot_deg[k], sigma_trans=sigma_trans[k])  # fmt: skip  # noqa: E501
+        grown.add_edge(
+            a,
+            b,
+            wxyz=made.j_from_i_wxyz[k],
+            translation=made.j_from_i_t[k],
+            sigma_rot_deg=sigma_rot_deg[k],
+            sigma_trans=sigma_trans[k],
+        )
     same(whole, grown.build())
     np.testing.assert_allclose(whole.concentration, made.concentration, rtol=1e-12)
     assert whole.is_isotropic
@@ -199,9 +213,12 @@ def test_tables_and_networks_keep_the_convention() -> None:
     table = made.graph.to_pandas()
     assert len(table) == made.graph.n_edges and isinstance(table, pandas.DataFrame)
     again = PoseGraph.from_arrays(
-        list(zip(table["a"], table["b"], strict=True)), wxyz=table[["qw", "qx", "qy", "qz"]], translations=table[["x", "y", "z"]],
-        sigma_rot_deg=table["sigma_rot_deg"], sigma_trans=table["sigma_trans"],
-    )  # fmt: skip
+        list(zip(table["a"], table["b"], strict=True)),
+        wxyz=table[["qw", "qx", "qy", "qz"]],
+        translations=table[["x", "y", "z"]],
+        sigma_rot_deg=table["sigma_rot_deg"],
+        sigma_trans=table["sigma_trans"],
+    )
     assert again.n_edges == made.graph.n_edges and np.array_equal(again.j_from_i_wxyz, made.graph.j_from_i_wxyz)
     nodes = made.graph.to_pandas("nodes")
     assert nodes["degree"].tolist() == made.graph.degree.tolist()

@@ -40,9 +40,12 @@ def test_scipy_and_matrices_go_round() -> None:
 
 @pytest.mark.parametrize(
     ("wxyz", "position", "message"),
-    [([1, 0, 0], [0, 0, 0], "wxyz of a pose must be 4"), ([2, 0, 0, 0], [0, 0, 0], "unit length"),
-     ([1, 0, 0, 0], [0, np.inf, 0], "position of a pose must be 3 finite")],
-)  # fmt: skip
+    [
+        ([1, 0, 0], [0, 0, 0], "wxyz of a pose must be 4"),
+        ([2, 0, 0, 0], [0, 0, 0], "unit length"),
+        ([1, 0, 0, 0], [0, np.inf, 0], "position of a pose must be 3 finite"),
+    ],
+)
 def test_a_pose_is_checked(wxyz: list[float], position: list[float], message: str) -> None:
     with pytest.raises(GraphError, match=message):
         Pose(np.array(wxyz), np.array(position))
