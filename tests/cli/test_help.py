@@ -43,7 +43,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_there_is_a_parser_for_every_command() -> None:
     names = {name.split()[0] for name in parsers()}
-    assert names == {module.__name__.rsplit(".", 1)[1] for module in COMMANDS}
+    assert names == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", sorted({name.split()[0] for name in parsers()}))
@@ -115,7 +115,7 @@ def test_no_command_loads_anything_heavy_to_show_its_help() -> None:
     code = (
         "import sys; from tempose.cli.parser import build_parser\n"
         "for command in sys.argv[1:]:\n"
-        "    try: build_parser().parse_args([command, '--help'])\n"
+        "    try: build_parser(command).parse_args([command, '--help'])\n"
         "    except SystemExit: pass\n"
         "print(sorted({'numpy', 'numba', 'scipy', 'rich', 'matplotlib'} & set(sys.modules)))"
     )

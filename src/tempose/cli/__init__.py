@@ -11,11 +11,14 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tempose``; the entry point of the console script."""
-    from tempose.cli import console
     from tempose.cli.parser import build_parser
     from tempose.errors import OptionError, TemposeError
 
-    arguments = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    command = next((word for word in words if not word.startswith("-")), "")
+    arguments = build_parser(command).parse_args(words)
+    from tempose.cli import console
+
     console.notice(arguments, *getattr(arguments, "hints", ()))
     try:
         return int(arguments.run(arguments))

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _SIMULATED = ("nodes", "sigma_rot_deg", "sigma_trans", "completeness", "anisotropy", "rotation_only")
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose calibrate``."""
     parser = add_command(
         commands,
         "calibrate",
+        summary,
         run,
-        "show whether the draws can be trusted, on graphs whose truth is known",
         """
         tempose calibrate --nodes 8 --sigma-rot-deg 10 --graphs 100 -o calibration
         tempose calibrate --settings all --graphs 150 -o calibration

@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tempose._support.tables import text_table
-
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What a command adds its parser to."""
 
@@ -40,6 +38,8 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _meanings(flag: str, words: Mapping[str, str]) -> str:
+    from tempose._support.tables import text_table
+
     return f"\n{flag}:\n{text_table(list(words.items()), left=(0, 1), indent='  ')}\n"
 
 
@@ -51,11 +51,16 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
+def sentence(summary: str) -> str:
+    """A summary with a capital letter and a full stop."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
 def add_command(
     commands: Commands,
     name: str,
-    run: Callable[[argparse.Namespace], int],
     summary: str,
+    run: Callable[[argparse.Namespace], int],
     example: str,
     usage: str | None = None,
     has_rare: bool = False,
@@ -81,7 +86,7 @@ def add_command(
         name,
         help=summary.replace("%", "%%"),  # argparse formats it
         usage=None if usage is None else f"%(prog)s {usage}",
-        description=summary[0].upper() + summary[1:] + ".",
+        description=sentence(summary),
         epilog="example:\n" + textwrap.indent(textwrap.dedent(example).strip(), "  "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -9,13 +9,13 @@ from tempose.cli.commands import Commands, add_alignment, add_command, add_graph
 from tempose.cli.inputs import add_reading, read_graph
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose compare``."""
     parser = add_command(
         commands,
         "compare",
+        summary,
         run,
-        "run the classical synchronisation methods on a graph, side by side",
         """
         tempose compare graph.g2o --truth graph.truth.g2o
         tempose compare graph.g2o --methods chordal,eig-se3,tempose -o comparison

@@ -11,13 +11,13 @@ from tempose.cli.inputs import SolveInput, add_reading
 from tempose.io.options import ReadOptions
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose convert``."""
     parser = add_command(
         commands,
         "convert",
+        summary,
         run,
-        "convert a graph, or poses, from one format to another",
         "tempose convert graph.g2o graph.csv",
     )
     parser.add_argument("input", metavar="IN", help="file to read (g2o, csv, tum, 3DMatch log)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from importlib import resources
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
@@ -12,9 +11,9 @@ from tempose.cli.solve import solve_and_write
 from tempose.options import SolveOptions
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose demo``."""
-    parser = add_command(commands, "demo", run, "solve a bundled example and write its report", "tempose demo -o demo")
+    parser = add_command(commands, "demo", summary, run, "tempose demo -o demo")
     parser.add_argument(
         "-o", "--output", default="tempose-demo", metavar="DIR", help="directory to write (default: tempose-demo)"
     )
@@ -23,6 +22,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve the bundled example."""
+    from importlib import resources
+
     folder = resources.files("tempose") / "examples"
     with resources.as_file(folder / "sphere.g2o") as path, resources.as_file(folder / "sphere.truth.g2o") as truth:
         console.say(

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from tempose.model.graph import PoseGraph
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose eval``."""
-    parser = add_command(
-        commands, "eval", run, "compare poses with the truth, after alignment", "tempose eval result g.truth.g2o --json"
-    )
+    parser = add_command(commands, "eval", summary, run, "tempose eval result g.truth.g2o --json")
     parser.add_argument(
         "estimate", metavar="EST", help="estimated poses: a file (g2o, tum, csv) or the directory of a solve"
     )

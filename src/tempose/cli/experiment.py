@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from tempose.cli import console
-from tempose.cli.commands import CommandParser, Commands, add_command
+from tempose.cli.commands import CommandParser, Commands, add_command, sentence
 from tempose.studies.registry import EXPERIMENTS
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose experiment``: one command below it for each."""
     parser = commands.add_parser(
         "experiment",
-        help="reproduce a figure or table of the paper",
-        description="Reproduce a figure or table of the paper.",
+        help=summary,
+        description=sentence(summary),
         epilog="example:\n  tempose experiment noise --quick -o noise\n  tempose experiment noise --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -28,8 +28,8 @@ def add_parser(commands: Commands) -> None:
 
 
 def _add_experiment(names: Commands, name: str, summary: str, paper: str) -> None:
-    parser = add_command(names, name, run, summary, f"tempose experiment {name} --quick -o {name}")
-    parser.description = f"{summary[0].upper()}{summary[1:]}.\n\nIn the paper: " + textwrap.fill(paper, 100)
+    parser = add_command(names, name, summary, run, f"tempose experiment {name} --quick -o {name}")
+    parser.description = f"{sentence(summary)}\n\nIn the paper: " + textwrap.fill(paper, 100)
     parser.set_defaults(name=name)
     parser.add_argument(
         "-o",

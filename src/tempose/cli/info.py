@@ -9,11 +9,9 @@ from tempose.cli.commands import Commands, add_command, add_graph
 from tempose.cli.inputs import add_reading, read_graph
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose info``."""
-    parser = add_command(
-        commands, "info", run, "say what is in a graph file, before solving it", "tempose info graph.g2o"
-    )
+    parser = add_command(commands, "info", summary, run, "tempose info graph.g2o")
     add_graph(parser)
     add_reading(parser)
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 
-from tempose.cli import (
-    calibrate,
-    compare,
-    convert,
-    demo,
-    eval,
-    experiment,
-    info,
-    sfm,
-    simulate,
-    solve,
-    view,
-)
 from tempose.cli.commands import CommandParser, accept_old_names
 
-COMMANDS = (demo, info, simulate, solve, eval, compare, experiment, calibrate, convert, sfm, view)
-"""Each is a module with ``add_parser`` and ``run``."""
+COMMANDS = {
+    "demo": "solve a bundled example and write its report",
+    "info": "say what is in a graph file, before solving it",
+    "simulate": "write a synthetic graph and its truth",
+    "solve": "compute poses, error bars and a report from a graph",
+    "eval": "compare poses with the truth, after alignment",
+    "compare": "run the classical synchronisation methods on a graph, side by side",
+    "experiment": "reproduce a figure or table of the paper",
+    "calibrate": "show whether the draws can be trusted, on graphs whose truth is known",
+    "convert": "convert a graph, or poses, from one format to another",
+    "sfm": "from photographs, or a COLMAP database or model, to cameras and points with error bars",
+    "view": "show a reconstruction in the browser, served from this machine only",
+}
+"""What each does; its module, of the same name, has ``add_parser`` and ``run``."""
 
 RENAMED = {
     "calibrate": {"--noise": "--sigma-rot-deg"},
@@ -29,8 +29,14 @@ RENAMED = {
 """By command: options that had another name in the version before, which is still understood, and the new one."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of ``tempose``."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of ``tempose``.
+
+    Parameters
+    ----------
+    only
+        The one command whose options are needed; by default all have theirs. The others are listed, and not imported.
+    """
     parser = argparse.ArgumentParser(
         prog="tempose",
         description="The posterior of a pose graph: best poses, and honest error bars on every one of them.",
@@ -38,10 +44,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
-    for command in COMMANDS:
-        command.add_parser(commands)
-    for name, new_names in RENAMED.items():
-        accept_old_names(commands.choices[name], new_names)
+    for name, summary in COMMANDS.items():
+        if only in (None, name):
+            import_module(f"tempose.cli.{name}").add_parser(commands, summary)
+            accept_old_names(commands.choices[name], RENAMED.get(name, {}))
+        else:
+            commands.add_parser(name, help=summary)
     return parser
 
 

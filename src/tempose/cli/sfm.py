@@ -6,7 +6,6 @@ import argparse
 import shutil
 import time
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 FEATURES = "features.db"
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose sfm``."""
     parser = add_command(
         commands,
         "sfm",
+        summary,
         run,
-        "from photographs, or a COLMAP database or model, to cameras and points with error bars",
         """
         tempose sfm photographs -o castle --intrinsics K.txt
         tempose sfm database.db -o castle --images photographs
@@ -142,6 +141,8 @@ def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
 
 
 def _write(home: Path, found: Reconstruction, facts: dict[str, Any], options: SfmOptions, errors: Fact | None) -> None:
+    from importlib import metadata
+
     from tempose._support.files import write_atomically
     from tempose._support.plain import json_text
     from tempose.io import write_graph

@@ -9,13 +9,13 @@ from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose simulate``."""
     parser = add_command(
         commands,
         "simulate",
+        summary,
         run,
-        "write a synthetic graph and its truth",
         "tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o",
     )
     parser.add_argument("--nodes", type=int, default=50, help="number of poses (default 50)")

@@ -20,13 +20,13 @@ from tempose.options import SolveOptions
 HEADINGS = {"noise": "noise and wrong edges", "start": "optimum", "draws": "draws and error bars"}
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose solve``."""
     parser = add_command(
         commands,
         "solve",
+        summary,
         run,
-        "compute poses, error bars and a report from a graph",
         """
         tempose solve graph.g2o -o result
         tempose solve graph.g2o -o result --draws 2000 --gauge centroid --seed 7

@@ -9,13 +9,13 @@ from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 
 
-def add_parser(commands: Commands) -> None:
+def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose view``."""
     parser = add_command(
         commands,
         "view",
+        summary,
         run,
-        "show a reconstruction in the browser, served from this machine only",
         "tempose view castle",
     )
     parser.add_argument("directory", metavar="DIR", help="directory written by 'tempose sfm'")
