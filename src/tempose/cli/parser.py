@@ -14,7 +14,7 @@ COMMANDS = {
     "solve": "compute poses, error bars and a report from a graph",
     "eval": "compare poses with the truth, after alignment",
     "compare": "run the classical synchronisation methods on a graph, side by side",
-    "experiment": "reproduce a figure or table of the paper",
+    "experiment": "reproduce a figure or table of the paper, or another study",
     "calibrate": "show whether the draws can be trusted, on graphs whose truth is known",
     "convert": "convert a graph, or poses, from one format to another",
     "sfm": "from photographs, or a COLMAP database or model, to cameras and points with error bars",

@@ -120,7 +120,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table of the paper.
+    """A figure or table of the paper, or a study of our own.
 
     Attributes
     ----------

@@ -11,10 +11,22 @@ from tempose.studies.store import Row
 Axes = Any  # matplotlib has no types here and may not be installed
 
 _LOOK = {
-    "tree": "#8a8f98 s", "chordal": "#4e79a7 v", "govindu": "#76b7b2 ^", "torsello": "#59a14f <", "eig-se3": "#b07aa1 >",
-    "eig-se3-irls": "#9c755f d", "r-godec": "#d4ac0d D", "ozyesil": "#ff9da7 p", "pgd": "#3b3f46 x", "irls": "#1f9ed1 P",
-    "tg-mcmc": "#f28e2b o", "tempose": "#d62728 *", "robust": "#6a3d9a s", "gnc": "#e377c2 X", "oracle": "#000000 _",
-}  # fmt: skip
+    "tree": "#8a8f98 s",
+    "chordal": "#4e79a7 v",
+    "govindu": "#76b7b2 ^",
+    "torsello": "#59a14f <",
+    "eig-se3": "#b07aa1 >",
+    "eig-se3-irls": "#9c755f d",
+    "r-godec": "#d4ac0d D",
+    "ozyesil": "#ff9da7 p",
+    "pgd": "#3b3f46 x",
+    "irls": "#1f9ed1 P",
+    "tg-mcmc": "#f28e2b o",
+    "tempose": "#d62728 *",
+    "robust": "#6a3d9a s",
+    "gnc": "#e377c2 X",
+    "oracle": "#000000 _",
+}
 _MORE = ("#bcbd22 H", "#0b6e4f X", "#17becf 2", "#7f3b08 3")  # methods that come later
 _OWN = ("tempose", "robust", "tg-mcmc")
 
@@ -75,9 +87,14 @@ def curves(ax: Axes, table: Sequence[Row], x: str, y: str, by: str = "method", m
             look |= {} if marks else {"marker": ""}
             bars = [2.0 * (row[f"{y}_se"] or 0.0) for row in points]
             ax.errorbar(
-                [row[x] for row in points], [row[y] for row in points], bars,
-                label=name, elinewidth=0.8, capsize=1.5, **look,
-            )  # fmt: skip
+                [row[x] for row in points],
+                [row[y] for row in points],
+                bars,
+                label=name,
+                elinewidth=0.8,
+                capsize=1.5,
+                **look,
+            )
 
 
 def coverage_dots(ax: Axes, table: Sequence[Row], names: str, kind: str, levels: Sequence[float]) -> None:

@@ -26,9 +26,7 @@ VALUES = {
 def random_graph(nodes: int, completeness: float, variance: float, seed: int) -> Simulated:
     """The paper's random graph, with noise of one variance per axis: rad² of rotation vectors, length² of translations."""
     sigma = math.sqrt(variance)
-    return simulate(
-        nodes, completeness=completeness, sigma_rot_deg=math.degrees(sigma), sigma_trans=sigma, seed=seed
-    )  # fmt: skip
+    return simulate(nodes, completeness=completeness, sigma_rot_deg=math.degrees(sigma), sigma_trans=sigma, seed=seed)
 
 
 def sweep(

@@ -251,10 +251,23 @@ def test_a_killed_run_goes_on_to_the_same_rows_whatever_the_jobs(tmp_path: Path)
 def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks = np.random.default_rng(0).random((30, len(QUANTITIES)))
     rows = tuple(
-        FitRow("small", k, "ranked", "collapsed", 300, 1, KEPT, 0.1, dict(zip(QUANTITIES, u.tolist(), strict=True)),
-            [u[-2]], [u[-1]], [u[-2]], [None])
+        FitRow(
+            "small",
+            k,
+            "ranked",
+            "collapsed",
+            300,
+            1,
+            KEPT,
+            0.1,
+            dict(zip(QUANTITIES, u.tolist(), strict=True)),
+            [u[-2]],
+            [u[-1]],
+            [u[-2]],
+            [None],
+        )
         for k, u in enumerate(ranks)
-    )  # fmt: skip
+    )
     written = Calibration((SMALL,), rows, {}, 0).save(tmp_path)
     facts = json.loads((tmp_path / "table.json").read_text())
     assert facts["calibrated"] is True

@@ -76,9 +76,14 @@ def _coverage_bars(axes: Any, result: Calibration, setting: str) -> None:
         found = [result.coverage(setting, region, level) for level in LEVELS]
         at = np.arange(len(LEVELS)) - 0.4 + width * (b + 0.5)
         axes.bar(
-            at, [100 * c.share for c in found], width, color=colour, label=region,
-            yerr=[200 * c.error for c in found], error_kw={"elinewidth": 0.7},
-        )  # fmt: skip
+            at,
+            [100 * c.share for c in found],
+            width,
+            color=colour,
+            label=region,
+            yerr=[200 * c.error for c in found],
+            error_kw={"elinewidth": 0.7},
+        )
     for k, level in enumerate(LEVELS):
         axes.plot([k - 0.45, k + 0.45], [100 * level] * 2, color="black", lw=1.0)
     axes.set_xticks(range(len(LEVELS)), [f"{level:.0%}" for level in LEVELS], fontsize=7)

@@ -34,8 +34,12 @@ MOST_PAIRS = 6
 WORLD = -1  # in place of a node: the world frame
 
 QUANTITIES = (
-    "U", *(f"node {c}" for c in COORDINATES), *(f"pair {c}" for c in COORDINATES), "node distance", "pair distance"
-)  # fmt: skip
+    "U",
+    *(f"node {c}" for c in COORDINATES),
+    *(f"pair {c}" for c in COORDINATES),
+    "node distance",
+    "pair distance",
+)
 """What is ranked, one number per graph each: U, the six coordinates of a random node (relative to the gauge node, or in
 the world if there are priors) and of a random pair that was not measured, and the Mahalanobis distance of both."""
 
@@ -160,9 +164,19 @@ def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Gen
         ranks[f"{name} distance"] = distance[at]
     n = frames.n_nodes
     return FitRow(
-        "", 0, "ranked" if kept >= KEPT else "correlated", draws.sampler, draws.n_draws, thin, len(energy),
-        ranks=ranks, nodes=distance[:n], pairs=distance[n:], nodes_laplace=laplace[:n], pairs_laplace=laplace[n:],
-    )  # fmt: skip
+        "",
+        0,
+        "ranked" if kept >= KEPT else "correlated",
+        draws.sampler,
+        draws.n_draws,
+        thin,
+        len(energy),
+        ranks=ranks,
+        nodes=distance[:n],
+        pairs=distance[n:],
+        nodes_laplace=laplace[:n],
+        pairs_laplace=laplace[n:],
+    )
 
 
 def _stacked(draws: Draws) -> tuple[Array, Array]:

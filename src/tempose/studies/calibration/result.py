@@ -168,9 +168,11 @@ class Calibration:
         rows, worst = self.of(setting.name), self.worst(setting.name)
         samplers = Counter(row.sampler for row in rows).most_common()
         cells = [
-            setting.name, str(len(rows)), " ".join(name if len(samplers) == 1 else f"{name}:{k}" for name, k in samplers),
+            setting.name,
+            str(len(rows)),
+            " ".join(name if len(samplers) == 1 else f"{name}:{k}" for name, k in samplers),
             "–" if worst is None else f"{worst.corrected:.2g}",
-        ]  # fmt: skip
+        ]
         for region in REGIONS:
             cells += [str(self.coverage(setting.name, region, level)) for level in LEVELS if _shown(region, level)]
         return cells

@@ -103,9 +103,10 @@ class Setting:
     def words(self) -> str:
         """One line for people."""
         parts = [
-            f"{self.nodes} nodes", f"completeness {self.completeness:g}",
+            f"{self.nodes} nodes",
+            f"completeness {self.completeness:g}",
             f"noise {self.sigma_rot_deg:g}° and {self.sigma_trans:g}",
-        ]  # fmt: skip
+        ]
         if self.anisotropy > 1.0:
             parts.append(f"anisotropic 1:{self.anisotropy:g}")
         if self.rotation_only:
@@ -144,9 +145,12 @@ class Case:
 def draw_case(setting: Setting, rng: np.random.Generator) -> Case:
     """Truth and measurements from the joint distribution of the setting (see the module)."""
     plan = simulate(
-        setting.nodes, completeness=setting.completeness, sigma_rot_deg=0.0, sigma_trans=0.0,
+        setting.nodes,
+        completeness=setting.completeness,
+        sigma_rot_deg=0.0,
+        sigma_trans=0.0,
         seed=int(rng.integers(1 << 62)),
-    ).graph  # fmt: skip
+    ).graph
     m = plan.n_edges
     concentration = _matrices(m, concentration_from_sigma(np.radians(setting.sigma_rot_deg)), setting.anisotropy, rng)
     precision = _matrices(m, setting.sigma_trans**-2, setting.anisotropy, rng)

@@ -105,13 +105,15 @@ def run(cell: Cell) -> list[Row]:
     begun = {kind: photographs.errors(poses, scene, scaled=True) for kind, poses in starts.items()}
     return [
         {
-            "start": kind, **_spent(done, costs[kind], goal),
-            "initial_cost": objective(starts[kind]), "start_rotation_deg": begun[kind]["mean_rotation_deg"],
+            "start": kind,
+            **_spent(done, costs[kind], goal),
+            "initial_cost": objective(starts[kind]),
+            "start_rotation_deg": begun[kind]["mean_rotation_deg"],
             "start_translation_m": begun[kind]["mean_translation_m"],
             **photographs.errors(done[-1].adjustment.poses, scene, scaled=True),
         }
         for kind, done in rounds.items()
-    ]  # fmt: skip
+    ]
 
 
 def _spent(done: list[Round], costs: list[float], goal: float) -> Row:
@@ -120,14 +122,18 @@ def _spent(done: list[Round], costs: list[float], goal: float) -> Row:
     steps = np.cumsum([r.adjustment.n_iterations for r in done])
     near = next((k for k, cost in enumerate(costs) if cost <= goal), None)
     return {
-        "rounds": len(done), "iterations": int(steps[-1]), "seconds": float(seconds[-1]),
+        "rounds": len(done),
+        "iterations": int(steps[-1]),
+        "seconds": float(seconds[-1]),
         "point_seconds": sum(r.point_seconds for r in done),
         "rounds_near": None if near is None else near + 1,
         "iterations_near": None if near is None else int(steps[near]),
         "seconds_near": None if near is None else float(seconds[near]),
-        "first_observations": int(done[0].used.sum()), "observations": int(done[-1].used.sum()),
-        "final_cost": costs[-1], "status": "settled" if done[-1].stable else "out of rounds",
-    }  # fmt: skip
+        "first_observations": int(done[0].used.sum()),
+        "observations": int(done[-1].used.sum()),
+        "final_cost": costs[-1],
+        "status": "settled" if done[-1].stable else "out of rounds",
+    }
 
 
 # ---------------------------------------------------------------------- what is shown
@@ -137,10 +143,27 @@ def table(rows: list[Row]) -> list[Row]:
     """Seconds and iterations of all starts, and the gain: seconds from a tree over seconds from our poses."""
     lines = real.columns(
         rows,
-        ("data", "start", "start_rotation_deg", "start_translation_m", "rounds", "iterations", "seconds", "point_seconds",
-         "rounds_near", "iterations_near", "seconds_near", "first_observations", "observations", "initial_cost",
-         "final_cost", "mean_rotation_deg", "mean_translation_m", "status"),
-    )  # fmt: skip
+        (
+            "data",
+            "start",
+            "start_rotation_deg",
+            "start_translation_m",
+            "rounds",
+            "iterations",
+            "seconds",
+            "point_seconds",
+            "rounds_near",
+            "iterations_near",
+            "seconds_near",
+            "first_observations",
+            "observations",
+            "initial_cost",
+            "final_cost",
+            "mean_rotation_deg",
+            "mean_translation_m",
+            "status",
+        ),
+    )
     ours = {line["data"]: line for line in lines if line["start"] == "sfm"}
     for line in lines:
         for gain, value in (("gain", "seconds"), ("gain_near", "seconds_near")):

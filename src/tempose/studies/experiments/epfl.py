@@ -146,10 +146,13 @@ def draw(result: Result, home: Path) -> list[Path]:
     """Rotation and position errors by scene: ours, COLMAP's and the paper's."""
     shown = [name for name in photographs.SCENES if real.of(result.table, name)]
     lines = {
-        ("truth", "sfm"): "#d62728 *", ("tracks", "sfm"): "#6a3d9a *", ("adjusted", "sfm + BA"): "#e377c2 *",
-        ("glomap", "glomap"): "#1f9ed1 o", ("glomap", "glomap + BA"): "#4e79a7 o",
+        ("truth", "sfm"): "#d62728 *",
+        ("tracks", "sfm"): "#6a3d9a *",
+        ("adjusted", "sfm + BA"): "#e377c2 *",
+        ("glomap", "glomap"): "#1f9ed1 o",
+        ("glomap", "glomap + BA"): "#4e79a7 o",
         ("incremental", "incremental + BA"): "#59a14f s",
-    }  # fmt: skip
+    }
     figure, axes = figures.panels(2, width=4.6, height=3.4)
     for ax, value, paper, unit in (
         (axes[0], "mean_rotation_deg", "paper_tg_mcmc_deg", "mean rotation error, degrees"),

@@ -69,9 +69,12 @@ def draw(result: Result, home: Path) -> list[Path]:
         for calibration, colour in zip(CALIBRATIONS, ("#6a3d9a", "#f28e2b"), strict=True):
             lines = {line["data"]: line for line in result.table if line["calibration"] == calibration}
             ax.plot(
-                [names.index(name) for name in lines], [line[f"{kind}_95"] for line in lines.values()], "o",
-                color=colour, label=f"calibration {calibration}",
-            )  # fmt: skip
+                [names.index(name) for name in lines],
+                [line[f"{kind}_95"] for line in lines.values()],
+                "o",
+                color=colour,
+                label=f"calibration {calibration}",
+            )
         ax.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=7)
         ax.set_ylim(0.0, 1.02)
         figures.label(ax, "", "true cameras inside the 95 % regions" if kind == KINDS[0] else "", f"{kind}s")

@@ -17,10 +17,14 @@ from tempose.studies.store import Cell, Row
 PAPER = {
     folder: {method: errors[0] for method, errors in TABLE_1[scene].items()}
     for folder, scene in {
-        "HerzJesuP8": "Herz-Jesus-P8", "HerzJesuP25": "Herz-Jesus-P25", "FountainP11": "fountain-P11",
-        "EntryP10": "entry-P10", "CastleP19": "castle-P19", "CastleP30": "castle-P30",
+        "HerzJesuP8": "Herz-Jesus-P8",
+        "HerzJesuP25": "Herz-Jesus-P25",
+        "FountainP11": "fountain-P11",
+        "EntryP10": "entry-P10",
+        "CastleP19": "castle-P19",
+        "CastleP30": "castle-P30",
     }.items()
-}  # fmt: skip
+}
 """Mean rotation errors of the paper's Table 1, degrees."""
 
 QUICK = ("FountainP11",)

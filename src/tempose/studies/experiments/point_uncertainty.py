@@ -20,8 +20,10 @@ from tempose.studies.store import Cell, Row
 
 DATA = ("fountain-P11", "castle-P30", "entry-P10", "dino")
 PROPERTIES = {
-    "depth": "depth / median depth of the set", "views": "views that see the point", "angle": "widest angle of its rays, degrees",
-}  # fmt: skip
+    "depth": "depth / median depth of the set",
+    "views": "views that see the point",
+    "angle": "widest angle of its rays, degrees",
+}
 _BINS = 8
 _FEWEST = 20  # points in a bin
 _DINO_SIZE = 720, 576
@@ -63,9 +65,13 @@ def dinosaur() -> Views:
                 pairs.append((i, j))
                 matches.append(np.stack([row[i, both], row[j, both]], axis=1))
     return Views(
-        tuple(f"{k:02d}" for k in range(36)), np.tile(mean, (36, 1, 1)), np.tile(_DINO_SIZE, (36, 1)),
-        tuple(M[k][seen[k]] for k in range(36)), np.array(pairs), tuple(matches),
-    )  # fmt: skip
+        tuple(f"{k:02d}" for k in range(36)),
+        np.tile(mean, (36, 1, 1)),
+        np.tile(_DINO_SIZE, (36, 1)),
+        tuple(M[k][seen[k]] for k in range(36)),
+        np.array(pairs),
+        tuple(matches),
+    )
 
 
 def depths(scene: Scene) -> Array:
@@ -98,11 +104,17 @@ def run(cell: Cell) -> list[Row]:
         for k in np.unique(place):
             here = place == k
             if here.sum() >= _FEWEST:
-                rows.append({
-                    "by": by, "value": float(np.median(x[here])), "points": int(here.sum()),
-                    "relative_sigma": float(np.median(sigma[here])), "relative_sigma_pose": float(np.median(pose[here])),
-                    "n_good": int(good.sum()), "n_cameras": len(scene.poses),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "by": by,
+                        "value": float(np.median(x[here])),
+                        "points": int(here.sum()),
+                        "relative_sigma": float(np.median(sigma[here])),
+                        "relative_sigma_pose": float(np.median(pose[here])),
+                        "n_good": int(good.sum()),
+                        "n_cameras": len(scene.poses),
+                    }
+                )
     fits = {"fit": sigma, "fit, image noise": rms_sigma(s.image_covariance)[good] / s.diameter}
     rows += [{"by": by, "n_good": int(good.sum()), **exponents(values, sizes)} for by, sizes in fits.items()]
     return rows

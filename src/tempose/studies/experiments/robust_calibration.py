@@ -44,9 +44,12 @@ def cells(options: RunOptions) -> list[Cell]:
 def run(cell: Cell) -> list[Row]:
     """Solve one graph whose precisions say nothing; a row of its numbers, and one for each bin of probabilities."""
     made = simulate(
-        cell["nodes"], completeness=0.5, sigma_rot_deg=cell["sigma_rot_deg"], sigma_trans=cell["sigma_trans"],
+        cell["nodes"],
+        completeness=0.5,
+        sigma_rot_deg=cell["sigma_rot_deg"],
+        sigma_trans=cell["sigma_trans"],
         seed=cell["seed"],
-    )  # fmt: skip
+    )
     graph = made.graph
     if cell["rotations_only"]:
         graph = replace(graph, j_from_i_t=np.full((graph.n_edges, 3), np.nan))
@@ -65,10 +68,14 @@ def run(cell: Cell) -> list[Row]:
     p, right = verdicts.inlier_probability, ~bad.is_wrong
     which = np.clip(np.searchsorted(BINS, p, side="right") - 1, 0, len(BINS) - 2)
     bins = [
-        {"bin": k, "edges": int(np.sum(which == k)), "stated": float(p[which == k].sum()),
-         "right": int(right[which == k].sum())}
+        {
+            "bin": k,
+            "edges": int(np.sum(which == k)),
+            "stated": float(p[which == k].sum()),
+            "right": int(right[which == k].sum()),
+        }
         for k in range(len(BINS) - 1)
-    ]  # fmt: skip
+    ]
     return [{name: None if value is None else float(value) for name, value in row.items()}, *bins]
 
 
@@ -109,9 +116,16 @@ def table(rows: list[Row]) -> list[Row]:
                 share_right = right / edges
                 error = float(np.sqrt(max(share_right * (1.0 - share_right), 0.25 / edges) / edges))
                 lines.append(
-                    {"setting": setting, "from": float(BINS[k]), "to": float(BINS[k + 1]), "edges": edges,
-                     "stated": stated / edges, "right": share_right, "right_se": error}
-                )  # fmt: skip
+                    {
+                        "setting": setting,
+                        "from": float(BINS[k]),
+                        "to": float(BINS[k + 1]),
+                        "edges": edges,
+                        "stated": stated / edges,
+                        "right": share_right,
+                        "right_se": error,
+                    }
+                )
     return lines
 
 
@@ -123,26 +137,42 @@ def draw(result: Result, home: Path) -> list[Path]:
     for setting, colour in colours.items():
         bins = [line for line in result.table if line["setting"] == setting and line.get("edges", 0) >= FEWEST]
         axes[0].errorbar(
-            [b["stated"] for b in bins], [b["right"] for b in bins], [b["right_se"] for b in bins], fmt="o", markersize=4,
-            color=colour, label=setting,
-        )  # fmt: skip
+            [b["stated"] for b in bins],
+            [b["right"] for b in bins],
+            [b["right_se"] for b in bins],
+            fmt="o",
+            markersize=4,
+            color=colour,
+            label=setting,
+        )
         lines = [line for line in result.table if line["setting"] == setting and "share" in line]
         for name, marker in (("sigma_rot_ratio", "o"), ("sigma_trans_ratio", "s")):
             kept = [line for line in lines if line[name] is not None]
             if kept:
                 kind = "rotation" if "rot" in name else "translation"
                 axes[1].errorbar(
-                    [line["share"] for line in kept], [line[name] for line in kept],
-                    [line[f"{name}_se"] or 0.0 for line in kept], marker=marker, markersize=4, linewidth=1.2, color=colour,
-                    linestyle="-" if "rot" in name else "--", label=f"{setting}, {kind}",
-                )  # fmt: skip
+                    [line["share"] for line in kept],
+                    [line[name] for line in kept],
+                    [line[f"{name}_se"] or 0.0 for line in kept],
+                    marker=marker,
+                    markersize=4,
+                    linewidth=1.2,
+                    color=colour,
+                    linestyle="-" if "rot" in name else "--",
+                    label=f"{setting}, {kind}",
+                )
         for level in LEVELS:
             name = column("inside", level)
             axes[2].errorbar(
-                [line["share"] for line in lines], [line[name] for line in lines],
-                [line[f"{name}_se"] or 0.0 for line in lines], marker="o", markersize=4, linewidth=1.2, color=colour,
+                [line["share"] for line in lines],
+                [line[name] for line in lines],
+                [line[f"{name}_se"] or 0.0 for line in lines],
+                marker="o",
+                markersize=4,
+                linewidth=1.2,
+                color=colour,
                 label=setting if level == LEVELS[0] else None,
-            )  # fmt: skip
+            )
     axes[0].set_ylim(-0.04, 1.04)
     for level in (1.0, 0.9, 1.1):
         axes[1].axhline(level, color="#8a8f98", linewidth=1.0, linestyle="-" if level == 1.0 else ":")

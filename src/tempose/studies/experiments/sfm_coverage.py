@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import tempfile
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from tempose.sfm.pipeline import read_views, reconstruct_views
 from tempose.sfm.scene import Scene
 from tempose.sfm.synchronise import SyncOptions
 from tempose.sfm.views import Views
-from tempose.studies import figures
+from tempose.studies import figures, photographs
 from tempose.studies.coverage import LEVELS, column, shares
-from tempose.studies.experiment import DataMissing, Experiment, Result, RunOptions, as_text, over_seeds
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, over_seeds
 from tempose.studies.store import Cell, Row
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -41,8 +40,7 @@ _COLUMNS = tuple(column(kind, level) for kind in KINDS for level in LEVELS)
 
 def cells(options: RunOptions) -> list[Cell]:
     """Data sets of every setting."""
-    if find_spec("pycolmap") is None:
-        raise DataMissing("needs pycolmap: pip install 'tempose[sfm]'")
+    photographs.check_needs()
     settings = list(SETTINGS)[:1] if options.quick else SETTINGS
     return [
         {"setting": name, **SETTINGS[name], "seed": seed}
@@ -76,10 +74,14 @@ def make(folder: Path, cell: Cell) -> Made:
     """Synthesise a data set: cameras on a sphere of radius 5 around a cube of points of side 2, all looking inwards."""
     pycolmap = require("pycolmap", "synthetic data sets")
     options = pycolmap.SyntheticDatasetOptions(
-        num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=cell["cameras"], num_points3D=cell["points"],
-        track_length=cell.get("track_length", -1), inlier_match_ratio=cell.get("right_matches", 1.0),
+        num_rigs=1,
+        num_cameras_per_rig=1,
+        num_frames_per_rig=cell["cameras"],
+        num_points3D=cell["points"],
+        track_length=cell.get("track_length", -1),
+        inlier_match_ratio=cell.get("right_matches", 1.0),
         camera_has_prior_focal_length=True,
-    )  # fmt: skip
+    )
     if "missing_pairs" in cell:
         options.match_config = pycolmap.SyntheticDatasetMatchConfig.SPARSE
         options.match_sparsity = cell["missing_pairs"]
@@ -98,7 +100,7 @@ def make(folder: Path, cell: Cell) -> Made:
         model_poses(model).select([image.name for image in images]),
         np.array([point.xyz for point in model.points3D.values()]),
         tuple(labels[labels >= 0] if from_model else labels for labels in label),
-    )  # fmt: skip
+    )
 
 
 def run(cell: Cell) -> list[Row]:

@@ -92,9 +92,12 @@ def table(rows: list[Row]) -> list[Row]:
     for row in rows:
         drawn, walkers = row["right_drawn"], row["walkers"]
         lines[row["beta"], row["annealed"]] = {
-            "beta": row["beta"], "annealed": row["annealed"], "right_exact": right_share(row["beta"]),
-            "right_drawn": drawn, "right_drawn_se": math.sqrt(drawn * (1.0 - drawn) / walkers),
-        }  # fmt: skip
+            "beta": row["beta"],
+            "annealed": row["annealed"],
+            "right_exact": right_share(row["beta"]),
+            "right_drawn": drawn,
+            "right_drawn_se": math.sqrt(drawn * (1.0 - drawn) / walkers),
+        }
     return list(lines.values())
 
 
