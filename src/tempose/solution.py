@@ -25,7 +25,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.summary import NodeSummary, RelativeSummary, relative_summary
-from tempose.errors import DrawsError
+from tempose.errors import ArgumentError, DrawsError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
 from tempose.model.gauge import FRAME, ORDER, Gauge
@@ -156,6 +156,13 @@ class Solution:
     def modes(self) -> Modes | None:
         """Separate modes that the draws lie in."""
         return self.analysis.modes
+
+    def mode_nodes(self, k: int) -> NodeSummary | None:
+        """Mean and covariance of every node in mode ``k`` of :attr:`modes`; ``None`` if it has fewer than two draws."""
+        count = len(self.analysis.mode_nodes)
+        if not 0 <= k < count:
+            raise ArgumentError(f"there is no mode {k}: there are {count}")
+        return self.analysis.mode_nodes[k]
 
     @property
     def diagnostics(self) -> Diagnostics | None:
@@ -306,7 +313,7 @@ class Solution:
             return [f"median 1σ per axis: {describe.sigmas(nodes)} ({nodes.gauge}; from {source})"]
         lines = [describe.modes(modes), *describe.modes_advice(modes)]
         for k, mode in enumerate(modes.modes[:5]):
-            own = self.analysis.mode_nodes[k]
+            own = self.mode_nodes(k)
             words = "" if own is None else f", median 1σ per axis {describe.sigmas(own)}"
             which = ", the estimate's" if k == modes.home else f" (poses.mode-{k + 1}.csv)"
             lines.append(f"mode {k + 1}{which}: U = {mode.potential:.6g}{words}")
@@ -330,7 +337,7 @@ class Solution:
         tables = {"edges.csv": self._edge_table()}
         for k, mode in enumerate(self.modes.modes if self.modes is not None else ()):
             if self.modes is not None and k != self.modes.home:
-                columns = self._sigma_columns(self.analysis.mode_nodes[k], None)
+                columns = self._sigma_columns(self.mode_nodes(k), None)
                 tables[f"poses.mode-{k + 1}.csv"] = with_poses(mode.poses, columns)
         write_result(home, stored, self.pose_columns(), tables)
         if self.draws is not None and self.draws.directory not in (None, home / "draws"):

@@ -28,6 +28,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
+from tempose.outliers import Robust
 from tempose.sampling.choice import Problem, choose
 from tempose.sampling.draws import Draws
 from tempose.sampling.driver import SamplingPlan, sample
@@ -299,7 +300,7 @@ def contradicting_closures(translations: bool) -> PoseGraph:
     )
 
 
-ROBUST = {"robust": True, "inlier_probability": 0.9, "certify": False, "chains": 2, "seed": 2}
+ROBUST = {"robust": Robust(inlier_probability=0.9), "certify": False, "chains": 2, "seed": 2}
 
 
 def test_wrong_closures_are_weighed_by_tempering() -> None:
