@@ -208,7 +208,8 @@ def facts(root: Path) -> dict[str, str]:
 
 
 def _groups(found: list[list[str]]) -> str:
-    return "0" if not found else f"{len(found)} ({'; '.join(' ↔ '.join(group) for group in found)})"
+    named = "; ".join(" ↔ ".join(one.removeprefix("tempose.") for one in group) for group in found)
+    return "0" if not found else f"{len(found)} ({named})"
 
 
 def table(columns: dict[str, dict[str, str]]) -> Iterator[str]:
