@@ -49,6 +49,28 @@ def test_an_edge_is_the_pose_of_b_seen_from_a() -> None:
     assert Posterior(right).reference_potential(poses) < 1e-20
 
 
+def test_numpy_integers_are_node_ids() -> None:
+    """They become plain integers, however the graph is made, and the graph is the one of plain integers."""
+    pairs, turns = np.array([[0, 1], [1, 7]]), Rotation.concatenate([TURN, TURN])
+    plain = PoseGraph.from_arrays(pairs.tolist(), turns, [SHIFT, SHIFT], fixed=(7,), **SURE)
+    whole = PoseGraph.from_arrays(pairs, turns, [SHIFT, SHIFT], fixed=tuple(np.array([7])), **SURE)
+    builder = GraphBuilder().add_node(np.int32(0)).add_node(np.int32(1)).add_node(np.uint8(7), fixed=True)
+    for a, b in pairs:
+        builder.add_edge(a, b, rotation=TURN, translation=SHIFT, **SURE)
+    modelled = PoseGraph.from_concentrations(pairs, plain.j_from_i_wxyz, concentration=1.0)
+    for graph in (whole, builder.build(), modelled):
+        assert graph.node_ids == (0, 1, 7)
+        assert {type(node) for node in (*graph.node_ids, *graph.fixed)} == {int}
+    for graph in (whole, builder.build()):
+        same(graph, plain)
+        assert graph.fixed == (7,)
+    assert [type(node) for node in Poses.identity(tuple(np.arange(2)))] == [int, int]
+    with pytest.raises(GraphError, match="joins a node to itself"):
+        GraphBuilder().add_edge(np.int64(3), 3, rotation=TURN, **SURE)
+    with pytest.raises(GraphError, match="is a bool"):
+        GraphBuilder().add_node(np.True_)
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_the_same_as_a_g2o_file(tmp_path: Path, full: bool) -> None:
     """``EDGE_SE3:QUAT 7 3 Z Ω`` and ``add_edge(7, 3, Z, Ω)`` are one graph, also where Ω differs from axis to axis."""
@@ -221,6 +243,7 @@ def test_tables_and_networks_keep_the_convention() -> None:
     )
     assert again.n_edges == made.graph.n_edges and np.array_equal(again.j_from_i_wxyz, made.graph.j_from_i_wxyz)
     nodes = made.graph.to_pandas("nodes")
+    assert nodes.index.name == made.truth.to_pandas().index.name == "id"
     assert nodes["degree"].tolist() == made.graph.degree.tolist()
     assert made.truth.to_pandas().loc[3, "x"] == made.truth[3].position[0]
 

@@ -79,9 +79,9 @@ def _relative_errors(a: Poses, b: Poses) -> tuple[float, float]:
         return 0.0, 0.0
     steps = []
     for poses in (a, b):
-        first = se3.inverse((poses.wxyz[:-1], poses.position[:-1]))
-        steps.append(se3.compose(first, (poses.wxyz[1:], poses.position[1:])))
-    error = se3.compose(se3.inverse(steps[1]), steps[0])
+        first, second = (poses.wxyz[:-1], poses.position[:-1]), (poses.wxyz[1:], poses.position[1:])
+        steps.append(se3.a_from_b(first, second))
+    error = se3.a_from_b(steps[1], steps[0])
     angle = np.degrees(quat.angle(error[0]))
     return float(np.sqrt(np.mean(angle**2))), float(np.sqrt(np.mean(np.sum(error[1] ** 2, axis=1))))
 

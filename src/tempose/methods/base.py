@@ -50,7 +50,7 @@ class Estimate:
     cpu_seconds: float = 0.0
 
 
-def baseline(
+def synchronisation_method(
     connected: bool,
 ) -> Callable[[Callable[Concatenate[PoseGraph, P], Estimate]], Callable[Concatenate[PoseGraph, P], Estimate]]:
     """Decorator of a method: measures its time, and refuses graphs without edges, or in pieces if ``connected``."""

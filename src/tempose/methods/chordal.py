@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tempose.methods.base import Estimate, baseline
+from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.graph import PoseGraph
 from tempose.optimum.relaxations import chordal_rotations, with_positions
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def chordal(graph: PoseGraph) -> Estimate:
     """Minimise ``Σ λ ‖R_i − R_j R_ij‖²`` over free 3×3 matrices, take the nearest rotations, then solve for positions.
 

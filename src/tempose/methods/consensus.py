@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tempose.methods.base import Estimate, baseline
+from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.graph import PoseGraph
 from tempose.outliers.search.basin import averaged
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def consensus(graph: PoseGraph) -> Estimate:
     """The best basin under a narrow, redescending loss whose width the triangles of the graph show.
 

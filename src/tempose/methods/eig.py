@@ -16,10 +16,10 @@ from tempose.geometry import se3
 from tempose.methods.base import (
     Estimate,
     anchored,
-    baseline,
     motion_weights,
     motions,
     nearest_rotations,
+    synchronisation_method,
     typical_length,
 )
 from tempose.model.graph import PoseGraph
@@ -36,7 +36,7 @@ _SHIFT = 1e-9
 _MOST_ENTRIES = 50_000_000  # of the squared matrix
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def eig_se3(graph: PoseGraph, *, variant: str = "top") -> Estimate:
     """Synchronise motions by a spectral decomposition.
 
@@ -58,7 +58,7 @@ def eig_se3(graph: PoseGraph, *, variant: str = "top") -> Estimate:
     return Estimate(_synchroniser(variant)(graph, motion_weights(graph)), "closed form", message=f"variant {variant}")
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def eig_se3_irls(graph: PoseGraph, *, variant: str = "top", iterations: int = 50, tolerance: float = 1e-4) -> Estimate:
     """EIG-SE(3), reweighted: edges that disagree with the others lose their weight.
 

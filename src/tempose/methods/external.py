@@ -10,7 +10,7 @@ import numpy as np
 from tempose._support.packages import require
 from tempose.errors import NotApplicable, TemposeError
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Estimate, baseline
+from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.bingham import sigma_from_concentration
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -63,7 +63,7 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
     return Estimate(poses, status, seconds=seconds, cpu_seconds=cpu_seconds)
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def gtsam_gnc(graph: PoseGraph) -> Estimate:
     """GTSAM's graduated non-convexity (Geman–McClure, Levenberg–Marquardt) from its chordal start, told the stated noise."""
     gtsam = require("gtsam", "graduated non-convexity")

@@ -10,7 +10,7 @@ from scipy import sparse
 from tempose._typing import Array, Index
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Estimate, baseline, nearest_rotations
+from tempose.methods.base import Estimate, nearest_rotations, synchronisation_method
 from tempose.model.graph import PoseGraph
 from tempose.optimum.relaxations import with_positions
 from tempose.optimum.trees import rotation_weights
@@ -18,7 +18,7 @@ from tempose.optimum.trees import rotation_weights
 LEAST_COMPLETE = 0.05  # share of measured pairs below which filling in the others takes for ever
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def r_godec(
     graph: PoseGraph, *, threshold: float | None = None, iterations: int = 5000, tolerance: float = 1e-11
 ) -> Estimate:

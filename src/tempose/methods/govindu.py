@@ -10,9 +10,9 @@ from tempose.methods.base import (
     Averaging,
     Estimate,
     anchored,
-    baseline,
     motions,
     start_on_tree,
+    synchronisation_method,
     translation_weights,
     typical_length,
 )
@@ -21,7 +21,7 @@ from tempose.model.poses import Poses
 from tempose.optimum.trees import rotation_weights
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def govindu(
     graph: PoseGraph, *, iterations: int = 200, tolerance: float = 1e-11, start: Poses | None = None
 ) -> Estimate:

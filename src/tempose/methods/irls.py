@@ -8,7 +8,7 @@ from tempose._typing import Array
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.methods._kernels import rotation_errors, shrink
-from tempose.methods.base import Averaging, Estimate, baseline
+from tempose.methods.base import Averaging, Estimate, synchronisation_method
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.optimum.relaxations import with_positions
@@ -20,7 +20,7 @@ LOSSES = {
 }
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def irls(
     graph: PoseGraph, *, scale_deg: float | None = None, l1_iterations: int = 10, iterations: int = 100,
     tolerance: float = 1e-10, start: Poses | None = None,
@@ -36,7 +36,7 @@ def irls(
     return Estimate(with_positions(graph, wxyz), "converged" if converged else "iteration limit", done)
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def irls_half(
     graph: PoseGraph, *, l1_iterations: int = 10, iterations: int = 100, tolerance: float = 1e-7,
     start: Poses | None = None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tempose import paper
-from tempose.methods.base import Estimate, baseline
+from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.graph import PoseGraph
 from tempose.outliers.em import require_loops
 from tempose.solver import solve
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def tg_mcmc(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The paper's optimiser as printed: TG-MCMC at β → ∞ from a random start, with the paper's λ and σ².
 
@@ -21,7 +21,7 @@ def tg_mcmc(graph: PoseGraph, /, **changes: Any) -> Estimate:
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]))
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The minimum of U: Newton steps from a chordal start, with a proof of global optimality where there is one.
 
@@ -32,7 +32,7 @@ def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]), message=proof)
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The minimum of the robust U: wrong edges found, noise levels estimated.
 

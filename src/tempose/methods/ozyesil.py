@@ -9,13 +9,13 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from tempose._typing import Array
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
-from tempose.methods.base import Averaging, Estimate, baseline, translation_weights
+from tempose.methods.base import Averaging, Estimate, synchronisation_method, translation_weights
 from tempose.methods.irls import robust_rotations
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def ozyesil(graph: PoseGraph, *, iterations: int = 5000, tolerance: float = 1e-10) -> Estimate:
     """Robust rotations, then locations from the directions of the translations alone, then one scale.
 

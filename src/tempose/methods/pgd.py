@@ -10,7 +10,7 @@ from tempose.dynamics.descent import Hook, Watch
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.methods.base import Estimate, baseline, typical_length
+from tempose.methods.base import Estimate, synchronisation_method, typical_length
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -19,7 +19,7 @@ from tempose.optimum.starts import start_poses
 from tempose.sampling.tuning import tune
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def pgd(
     graph: PoseGraph, *, step: float | None = None, iterations: int = 2000, tolerance: float = 1e-11,
     start: str | Poses = "tree", seed: int = 0, hook: Hook | None = None,

@@ -11,10 +11,10 @@ from tempose.geometry import se3
 from tempose.methods.base import (
     Estimate,
     anchored,
-    baseline,
     motion_weights,
     motions,
     start_on_tree,
+    synchronisation_method,
     typical_length,
 )
 from tempose.model.graph import PoseGraph
@@ -23,7 +23,7 @@ from tempose.model.poses import Poses
 _ROUNDS = 20  # of diffusion between two looks at the signs
 
 
-@baseline(connected=True)
+@synchronisation_method(connected=True)
 def torsello(
     graph: PoseGraph, *, iterations: int = 3000, tolerance: float = 1e-12, start: Poses | None = None
 ) -> Estimate:

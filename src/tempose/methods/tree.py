@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tempose.methods.base import Estimate, baseline, start_on_tree
+from tempose.methods.base import Estimate, start_on_tree, synchronisation_method
 from tempose.model.graph import PoseGraph
 
 
-@baseline(connected=False)
+@synchronisation_method(connected=False)
 def tree(graph: PoseGraph) -> Estimate:
     """Chain the measured motions along the spanning tree of the largest rotation concentrations.
 

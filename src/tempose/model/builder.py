@@ -12,7 +12,7 @@ from tempose.model import measurements, precision
 from tempose.model.graph import PoseGraph
 from tempose.model.measurements import Measures
 from tempose.model.pose import Pose
-from tempose.model.poses import Poses
+from tempose.model.poses import Poses, plain_id
 
 
 class GraphBuilder:
@@ -50,6 +50,7 @@ class GraphBuilder:
             Whether it is the node that poses and error bars are relative to (GTSAM's prior factor on the first pose; here
             it is exact and costs nothing). The first fixed node of each component counts.
         """
+        node = plain_id(node)
         self._row(node)
         if pose is not None:
             self._poses[node] = pose if isinstance(pose, Pose) else Pose.from_matrix(pose)
@@ -102,6 +103,7 @@ class GraphBuilder:
         measures
             ``"b_from_a"`` if what is given is the pose of a seen from b; the same as swapping a and b.
         """
+        a, b = plain_id(a), plain_id(b)
         pairs = measurements.oriented([(a, b)], measures)
         if a == b:
             raise GraphError(f"edge {a!r} → {b!r} joins a node to itself; leave it out, it says nothing about poses")

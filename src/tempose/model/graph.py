@@ -18,7 +18,7 @@ from tempose.errors import GraphError
 from tempose.geometry import se3
 from tempose.model import measurements, precision, topology
 from tempose.model.measurements import Measures
-from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table
+from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table, plain_id
 from tempose.model.topology import SpanningTree
 
 
@@ -75,8 +75,8 @@ class PoseGraph:
 
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
-        put("node_ids", tuple(self.node_ids))
-        put("fixed", tuple(self.fixed))
+        put("node_ids", tuple(map(plain_id, self.node_ids)))
+        put("fixed", tuple(map(plain_id, self.fixed)))
         put("notices", tuple(self.notices))
         if len(self.index) != len(self.node_ids):
             raise GraphError(f"node {first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
@@ -157,7 +157,7 @@ class PoseGraph:
     @classmethod
     def from_arrays(
         cls,
-        edges: Sequence[tuple[NodeId, NodeId]],
+        edges: Sequence[tuple[NodeId, NodeId]] | Index,
         rotations: Rotation | ArrayLike | None = None,
         translations: ArrayLike | None = None,
         *,
@@ -177,7 +177,7 @@ class PoseGraph:
         Parameters
         ----------
         edges
-            Pairs of ids (m).
+            Pairs of ids (m), or an array (m, 2) of integers.
         rotations
             A scipy ``Rotation`` of m rotations, or matrices (m, 3, 3).
         translations
@@ -193,11 +193,12 @@ class PoseGraph:
         more
             ``initial``, ``fixed``, ``inlier_prior``, … as of the class.
         """
-        pairs = measurements.oriented([(a, b) for a, b in edges], measures)
+        named = [(plain_id(a), plain_id(b)) for a, b in edges]
+        pairs = measurements.oriented(named, measures)
         q, t = measurements.motions(pairs, rotations, translations, wxyz, transforms)
         known = ~np.all(np.isnan(t), axis=1)
         noise = measurements.precisions(pairs, q, known, sigma_rot_deg, sigma_trans, information)
-        ids = {name: None for pair in edges for name in pair}
+        ids = {name: None for pair in named for name in pair}
         index = {name: row for row, name in enumerate(ids)}
         ends = np.array([(index[b], index[a]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
         concentration, translation_precision = (precision.simplest(blocks) for blocks in noise)
@@ -206,7 +207,7 @@ class PoseGraph:
     @classmethod
     def from_concentrations(
         cls,
-        edges: Sequence[tuple[NodeId, NodeId]],
+        edges: Sequence[tuple[NodeId, NodeId]] | Index,
         j_from_i_wxyz: ArrayLike,
         j_from_i_t: ArrayLike | None = None,
         *,
@@ -312,7 +313,7 @@ class PoseGraph:
         if of == "nodes":
             table = pandas.DataFrame(
                 {"component": self.component, "degree": self.degree, "fixed": [k in self.fixed for k in self.node_ids]},
-                index=pandas.Index(list(self.node_ids), name="node"),
+                index=pandas.Index(list(self.node_ids), name="id"),
             )
             return table if self.initial is None else table.join(self.initial.to_pandas())
         measured = dict(zip(POSE_COLUMNS, np.column_stack([self.j_from_i_t, self.j_from_i_wxyz]).T, strict=True))

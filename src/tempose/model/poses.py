@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,7 +47,7 @@ class Poses:
     position: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(self.ids))
+        object.__setattr__(self, "ids", tuple(map(plain_id, self.ids)))
         for name, width in (("wxyz", 4), ("position", 3)):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != (len(self.ids), width):
@@ -138,7 +139,7 @@ class Poses:
         """A ``DataFrame`` with one row per node: ``x y z`` and ``qw qx qy qz``, ``world_from_node``."""
         pandas = require("pandas", "tables of poses")
         columns = dict(zip(POSE_COLUMNS, np.column_stack([self.position, self.wxyz]).T, strict=True))
-        return pandas.DataFrame(columns, index=pandas.Index(list(self.ids), name="node"))
+        return pandas.DataFrame(columns, index=pandas.Index(list(self.ids), name="id"))
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
@@ -162,6 +163,11 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[object]], total: i
     body = "".join("<tr>" + "".join(f"<td>{escape(str(x))}</td>" for x in row) + "</tr>" for row in rows)
     more = f"; the first {len(rows)} of {total}" if total > len(rows) else ""
     return f"<table><caption>{escape(caption + more)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def plain_id(node: Any) -> Any:
+    """A node id as Python has it: NumPy's integers become plain ones; everything else is left for others to judge."""
+    return operator.index(node) if isinstance(node, np.integer) else node
 
 
 def first_repeated(ids: Sequence[NodeId]) -> NodeId:

@@ -93,8 +93,8 @@ class Setting:
         """The priors; flat if there are none."""
         if self.prior_sigma_rot_deg is None or self.prior_sigma_trans is None:
             return Priors()
-        spread = float(concentration_from_sigma(np.radians(self.prior_sigma_rot_deg)))
-        return Priors(Bingham.from_mode(_PRIOR_MODE, spread), translation_precision=self.prior_sigma_trans**-2)
+        concentration = float(concentration_from_sigma(np.radians(self.prior_sigma_rot_deg)))
+        return Priors(Bingham.from_mode(_PRIOR_MODE, concentration), translation_precision=self.prior_sigma_trans**-2)
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON."""
