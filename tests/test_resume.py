@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import tempose
 from tempose.errors import DrawsError
 from tempose.model.graph import PoseGraph
+from tempose.optimum import TgMcmc
 from tempose.sampling import Auto
 
 
@@ -68,3 +71,44 @@ def test_draws_of_other_options_are_not_continued(tmp_path: Path) -> None:
     priors = tempose.Priors(None, 0.0, 0.5)
     with pytest.raises(DrawsError, match="holds draws of another run"):
         tempose.solve(graph(), directory=tmp_path, draws=12, sampler=Auto(thin=1), priors=priors)
+
+
+def test_a_result_survives_another_solve_in_its_directory(tmp_path: Path) -> None:
+    first = tempose.solve(graph(), directory=tmp_path, draws=8)
+    first.save(tmp_path)
+    for draws in (12, 0):
+        with pytest.raises(DrawsError, match="holds draws of another run"):
+            tempose.solve(changed("j_from_i_t"), directory=tmp_path, draws=draws)
+        kept = tempose.Solution.load(tmp_path)
+        np.testing.assert_array_equal(kept.estimate.position, first.estimate.position)
+        assert kept.status == "solved" and kept.summary() == first.summary()
+
+
+def test_an_optimum_that_was_cut_short_is_not_gone_on_from(tmp_path: Path) -> None:
+    """Ctrl-C while optimising: what is saved then is no optimum, and the same command starts again."""
+    stop = threading.Event()
+    how = {"optimiser": TgMcmc(steps=2000, tolerance=0.0), "start": "random", "draws": 0, "certify": False}
+    cut = tempose.solve(graph(), directory=tmp_path, stop=stop, hook=lambda _: stop.set(), **how)
+    assert cut.status == "interrupted"
+    cut.save(tmp_path)
+    again, fresh = tempose.solve(graph(), directory=tmp_path, **how), tempose.solve(graph(), **how)
+    np.testing.assert_array_equal(again.estimate.position, fresh.estimate.position)
+    assert again.potential < cut.potential
+
+
+def test_a_result_of_another_version_is_refused_in_words(tmp_path: Path) -> None:
+    tempose.solve(graph(), draws=0).save(tmp_path)
+    path = tmp_path / "result.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "options": {"preset": "default"}}))
+    with pytest.raises(DrawsError, match="not a result of this version"):
+        tempose.Solution.load(tmp_path)
+    (tmp_path / "trace.npy").write_bytes(b"")  # as a full disk leaves it
+    again = tempose.solve(graph(), directory=tmp_path, draws=0)
+    assert again.status == "solved"
+
+
+def test_what_a_solve_was_told_to_keep_survives_a_reload(tmp_path: Path) -> None:
+    tempose.solve(graph(), draws=0).save(tmp_path / "a", record={"input": {"graph": "g.g2o"}})
+    tempose.Solution.load(tmp_path / "a").save(tmp_path / "b")
+    assert json.loads((tmp_path / "b" / "result.json").read_text())["input"] == {"graph": "g.g2o"}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tempose._support.lazy import lazy_names
 
 if TYPE_CHECKING:  # for type checkers and editors; tests/test_api.py checks that it is the table below
+    from tempose._support.progress import Progress as Progress
     from tempose.analysis.accuracy import pose_errors as pose_errors
     from tempose.errors import TemposeError as TemposeError
     from tempose.geometry.alignment import align as align
@@ -59,6 +60,7 @@ _WHERE = {
     "read_draws": "sampling.draws",
     # solving and asking
     "solve": "solver",
+    "Progress": "_support.progress",
     "SolveOptions": "options",
     "Solution": "solution",
     "Draws": "sampling.draws",
@@ -82,6 +84,7 @@ NAMESPACES = {
     "sampling": "the samplers, as objects with their options",
     "dynamics": "the splitting schemes of TG-MCMC",
     "analysis": "what draws and optima say",
+    "solution": "the result of a solve",
     "describe": "results in words",
     "paper": "all that is only the paper's: its numbers and its preset",
     "methods": "the methods the paper compares with",

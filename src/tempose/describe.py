@@ -48,16 +48,21 @@ __all__ = [
     "modes_advice",
     "noise",
     "noise_fit",
+    "noise_fits",
     "noise_levels",
     "of_graph",
     "optimiser_trouble",
+    "paper_noise",
     "reason",
     "sigmas",
+    "slow_mixing",
     "starts",
     "verdict",
     "verdict_reason",
 ]
 
+NO_GAUSSIAN = "the Hessian at the estimate is not positive definite: there is no Gaussian approximation there"
+NOISE_COLLAPSED = "the estimated noise went to zero: too few edges check each other; give the noise instead"
 KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
 """What proofs are about after a robust solve."""
 
@@ -88,6 +93,12 @@ def of_graph(graph: PoseGraph) -> list[str]:
         count = int(np.sum(~graph.has_translation))
         lines.append(f"{count} of {graph.n_edges} edges carry a rotation only")
     return lines
+
+
+def paper_noise(graph: PoseGraph) -> str:
+    """What noise the preset of the paper gives to every edge."""
+    lam, sigma2 = graph.mean_concentration[0], 1.0 / graph.translation_precision[0]
+    return f"noise paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
 
 
 # ---------------------------------------------------------------------- the optimum
@@ -152,10 +163,15 @@ def _proof(c: Certificate) -> str:
     )
 
 
+def noise_fits(reduced_chi_square: float) -> bool:
+    """Whether the stated noise is right within a factor of √2 of σ."""
+    return 0.5 < reduced_chi_square < 2.0
+
+
 def noise_fit(reduced_chi_square: float) -> str:
     """Whether the stated noise fits."""
     chi = reduced_chi_square
-    if 0.5 < chi < 2.0:
+    if noise_fits(chi):
         return "the stated noise fits"
     return f"the noise is {'over' if chi < 1 else 'under'}stated: σ should be {math.sqrt(chi):.2g} times as large"
 
@@ -280,6 +296,14 @@ def reason(why: Reason) -> str:
         Cause.REJECTED: "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
         Cause.INTEGRATED_OUT: f"positions can be integrated out, and {why.value:.0%} of a pilot run was accepted",
     }[why.cause]
+
+
+def slow_mixing(thin: int) -> str:
+    """That draws are far apart and still alike."""
+    return (
+        f"this posterior mixes slowly: draws are {thin} steps apart and still not independent, so their σ may be too small; "
+        "set --thin, or trust relative over absolute uncertainties"
+    )
 
 
 def modes(found: Modes) -> str:

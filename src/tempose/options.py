@@ -89,6 +89,15 @@ class SolveOptions:
             put("optimiser", optimiser_named(self.optimiser))
         if isinstance(self.robust, bool):
             put("robust", Robust() if self.robust else None)
+        require(isinstance(self.sampler, SamplerOptions), f"sampler must be an object or a name, not {self.sampler!r}")
+        require(isinstance(self.optimiser, Optimiser), f"optimiser must be an object or a name, not {self.optimiser!r}")
+        require(
+            self.robust is None or isinstance(self.robust, Robust), f"robust must be Robust(…), not {self.robust!r}"
+        )
+        for name in ("starts", "draws", "chains", "seed"):
+            value = getattr(self, name)
+            require(isinstance(value, int), f"{name} must be a whole number, not {value!r}")
+        require(isinstance(self.beta, int | float), f"beta must be a number, not {self.beta!r}")
         check_choices(self)
         require(
             self.beta > 0 and math.isfinite(self.beta),
@@ -136,6 +145,7 @@ class SolveOptions:
             values["sampler"] = sampler_named(**_tuples(values["sampler"]))
         if isinstance(values.get("optimiser"), Mapping):
             own = _tuples(values["optimiser"])
+            require(own.get("name") in (Newton.name, TgMcmc.name), f"unknown optimiser {own.get('name')!r}")
             values["optimiser"] = Newton() if own.pop("name") == Newton.name else TgMcmc(**own)
         return cls(**values)
 

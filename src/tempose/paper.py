@@ -105,11 +105,10 @@ def preset(**changes: Any) -> SolveOptions:
     return printed.changed(**changes)
 
 
-def with_paper_noise(graph: PoseGraph) -> tuple[PoseGraph, str]:
-    """The graph with one λ and one σ² of the paper's ranges for every edge, and a line that says so."""
+def with_paper_noise(graph: PoseGraph) -> PoseGraph:
+    """The graph with one λ and one σ² of the paper's ranges for every edge."""
     lam, sigma2 = np.median(np.clip(graph.mean_concentration, *LAMBDA)), math.sqrt(math.prod(SIGMA2))
-    said = f"noise paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
-    return replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2)), said
+    return replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2))
 
 
 def longest_step(fastest: float, friction: float, within: tuple[float, float] = STEP) -> float:

@@ -25,7 +25,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.summary import NodeSummary, RelativeSummary, relative_summary
-from tempose.errors import ArgumentError, DrawsError
+from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
 from tempose.model.gauge import FRAME, ORDER, Gauge
@@ -42,6 +42,8 @@ from tempose.options import SolveOptions
 from tempose.outliers.noise import Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws, read_draws
+
+__all__ = ["NodeEstimate", "Solution", "Status"]
 
 
 class Status(StrEnum):
@@ -86,6 +88,8 @@ class Solution:
         Of the solve: what a run that goes on from here must share.
     analysis
         What the estimate and the draws say; each answer is computed once.
+    record
+        What else :meth:`save` was told to keep, of a solution that was loaded.
     """
 
     graph: PoseGraph
@@ -109,15 +113,19 @@ class Solution:
     parameters: Parameters | None = None
     others: tuple[Poses, ...] = ()
     fingerprint: str = ""
+    record: Mapping[str, Any] = field(default_factory=dict)
     temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     # ------------------------------------------------------------------ asking
 
     def __getitem__(self, node: NodeId) -> NodeEstimate:
         """Pose and error bars of a node."""
-        row = self.estimate.row(node)
-        covariance = None if self.nodes is None else np.asarray(self.nodes.covariance[row])
-        return NodeEstimate(node, self.estimate[node], covariance, self.gauge)
+        row, nodes = self.estimate.row(node), self.nodes
+        if nodes is None:
+            return NodeEstimate(node, self.estimate[node], None, math.nan, math.nan, self.gauge)
+        sigma_rot_deg, sigma_pos = float(nodes.sigma_rot_deg[row]), float(nodes.sigma_pos[row])
+        covariance = np.asarray(nodes.covariance[row])
+        return NodeEstimate(node, self.estimate[node], covariance, sigma_rot_deg, sigma_pos, self.gauge)
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
@@ -212,7 +220,7 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """A few lines in a notebook."""
-        first, *lines = self.summary().splitlines()
+        first, *lines = self._summary_lines()
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         return f"<div><b>{html.escape(first)}</b><ul>{items}</ul></div>"
 
@@ -273,6 +281,9 @@ class Solution:
 
     def summary(self) -> str:
         """A few lines for people."""
+        return "\n".join(self._summary_lines())
+
+    def _summary_lines(self) -> list[str]:
         graph = self.graph
         lines = [
             f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component(s): {self.status}",
@@ -294,7 +305,7 @@ class Solution:
             lines.append(describe.edge_checks(self.edge_checks))
         else:
             lines += [describe.noise(self.verdicts), describe.distrusted(self.verdicts)]
-        return "\n".join(lines)
+        return lines
 
     def _draw_lines(self, draws: Draws) -> list[str]:
         return [
@@ -329,7 +340,7 @@ class Solution:
         The draws are in ``DIR/draws`` already if the solve was given this directory, else they are copied there.
         """
         home = Path(directory)
-        facts = {**(self.bare_facts() if bare else self.facts()), **(record or {})}
+        facts = {**(self.bare_facts() if bare else self.facts()), **self.record, **(record or {})}
         stored = StoredResult(facts, self.graph, self.priors, self.likelihood, self.estimate, self.trace, self.others)
         if bare:
             write_result(home, stored)
@@ -339,9 +350,11 @@ class Solution:
             if self.modes is not None and k != self.modes.home:
                 columns = self._sigma_columns(self.mode_nodes(k), None)
                 tables[f"poses.mode-{k + 1}.csv"] = with_poses(mode.poses, columns)
+        if self.draws is not None and self.draws.directory is not None:
+            there = home / "draws"
+            if self.draws.directory.resolve() != there.resolve():
+                shutil.copytree(self.draws.directory, there, dirs_exist_ok=True)
         write_result(home, stored, self.pose_columns(), tables)
-        if self.draws is not None and self.draws.directory not in (None, home / "draws"):
-            shutil.copytree(self.draws.directory, home / "draws", dirs_exist_ok=True)
         return home
 
     @classmethod
@@ -349,6 +362,13 @@ class Solution:
         """Reload a saved solution: estimate, draws and settings. What the draws say is computed when asked for."""
         home = Path(directory)
         stored = read_result(home)
+        try:
+            return cls._from_stored(home, stored)
+        except (KeyError, TypeError, ValueError, OptionError):
+            raise DrawsError(f"{home}: not a result of this version of tempose; solve the graph again") from None
+
+    @classmethod
+    def _from_stored(cls, home: Path, stored: StoredResult) -> Solution:
         facts = stored.facts
         options = SolveOptions.from_dict(facts["options"])
         gauge = Gauge.parse(stored.graph, options.gauge)
@@ -380,6 +400,7 @@ class Solution:
             parameters=parameters,
             others=stored.others,
             fingerprint=facts["fingerprint"],
+            record={name: facts[name] for name in ("input",) if name in facts},
         )
 
     def pose_columns(self) -> Table:
@@ -430,29 +451,23 @@ class NodeEstimate:
         world_from_node.
     covariance
         6×6: rotation vector (radians), then position, world frame; ``None`` if nothing is known.
+    sigma_rot_deg, sigma_pos
+        Standard deviation per axis, degrees and length units; NaN if nothing is known, or no translation ties the position.
     gauge
-        What it refers to.
+        What all this refers to.
     """
 
     node: NodeId
     pose: Pose
     covariance: Array | None
+    sigma_rot_deg: float
+    sigma_pos: float
     gauge: Gauge
 
     @property
     def position(self) -> Array:
         """Of the node in the world (3,)."""
         return self.pose.position
-
-    @property
-    def sigma_rot_deg(self) -> float:
-        """Standard deviation per axis, degrees; NaN if nothing is known."""
-        return math.nan if self.covariance is None else math.degrees(math.sqrt(np.trace(self.covariance[:3, :3]) / 3.0))
-
-    @property
-    def sigma_pos(self) -> float:
-        """Standard deviation per axis, length units; NaN if nothing is known."""
-        return math.nan if self.covariance is None else math.sqrt(float(np.trace(self.covariance[3:, 3:])) / 3.0)
 
 
 def _sampler_facts(draws: Draws | None) -> dict[str, Any] | None:

@@ -46,7 +46,7 @@ from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
 from tempose.sampling.choice import Choice, Problem, choose
-from tempose.sampling.draws import Draws, recorded_sampler
+from tempose.sampling.draws import Draws, recorded_sampler, refuse_other_run
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.options import Geodesic, SamplerOptions
 from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
@@ -91,9 +91,9 @@ def solve(
         Where the result is kept as it grows. A run that was killed or interrupted is continued from there, to the same
         draws. Without a directory draws live in a temporary one that goes away with the result.
     hook
-        Called with a :class:`~tempose.dynamics.descent.Watch` every few steps: energy, poses, step.
+        Called with a :class:`tempose.dynamics.Watch` every few steps: energy, poses, step.
     progress
-        Called with a :class:`~tempose._support.progress.Progress`.
+        Called with a :class:`tempose.Progress`.
     stop
         Set it (from another thread, or a signal handler) to end the run early and keep what there is.
     analyse
@@ -145,6 +145,7 @@ class Run:
         self.draws: Draws | None = None
         self.analysis: Analysis | None = None
         self.is_done = False
+        self.is_whole = False  # whether the optimum is one to go on from, not cut short
 
     def report(self, phase: str, done: float = 0, total: float = 1) -> None:
         """Say how far it is."""
@@ -196,24 +197,23 @@ class Run:
     def solution(self) -> Solution:
         """What has been found so far, as a result."""
         optimum, posterior, options = self.found, self.posterior, self.options
-        gauge = Gauge.parse(posterior.graph, options.gauge)
         return Solution(
             graph=posterior.graph, priors=posterior.priors, options=options, status=self._status(),
-            estimate=optimum.poses, potential=posterior.potential(optimum.poses), draws=self.draws, gauge=gauge,
+            estimate=optimum.poses, potential=posterior.potential(optimum.poses), draws=self.draws, gauge=self.gauge,
             trace=optimum.trace, certificate=optimum.certificate, notices=tuple(self.notices),
             seconds=time.perf_counter() - self.began, version=metadata.version("tempose"),
             analysis=self.analysis or self.make_analysis(), optimiser_status=optimum.status,
             tuning={"fastest_frequency": self.tuning.fastest, "slowest_frequency": self.tuning.slowest},
             optimum_notices=optimum.notices, likelihood=posterior.likelihood, parameters=optimum.parameters,
             others=optimum.others,
-            fingerprint=self.fingerprint, temporary=self.temporary,
+            fingerprint=self.fingerprint if self.is_whole else "", temporary=self.temporary,
         )  # fmt: skip
 
     def make_analysis(self) -> Analysis:
         """The answers that the estimate and the draws will give."""
         options, posterior = self.options, self.posterior
         return Analysis(
-            posterior, self.found.poses, Gauge.parse(posterior.graph, options.gauge), options.beta, self.draws,
+            posterior, self.found.poses, self.gauge, options.beta, self.draws,
             self.found.parameters, options.noise == "auto", (self.laplace,),
         )  # fmt: skip
 
@@ -234,8 +234,8 @@ def check(run: Run) -> None:
     if graph.n_nodes == 0 or graph.n_edges == 0:
         raise GraphError(f"the graph has {graph.n_nodes} nodes and {graph.n_edges} edges: there is nothing to solve")
     if run.options.noise == "paper":
-        graph, said = paper.with_paper_noise(graph)
-        run.notices.append(said)
+        graph = paper.with_paper_noise(graph)
+        run.notices.append(describe.paper_noise(graph))
         run.stated = replace(run.stated, graph=graph)
     run.notices += describe.of_graph(graph)
     run.gauge  # noqa: B018  (a gauge that does not fit is found now, not after a long run)
@@ -245,12 +245,15 @@ def find_optimum(run: Run) -> None:
     """The optimum, computed, or taken from an earlier run of the same solve in the same directory."""
     run.report("optimising")
     run.optimum = _resumed(run)
+    run.is_whole = run.optimum is not None
     if run.optimum is None:
         estimated = run.options.robust is not None or run.options.noise == "auto"
         run.optimum = _optimise_with_noise(run) if estimated else _optimise(run)
         if run.options.starts > 1:
             run.optimum = _look_elsewhere(run)
-        if not run.stop.is_set() and run.temporary is None:
+        run.is_whole = not run.stop.is_set()
+        if run.is_whole and run.temporary is None:
+            refuse_other_run(run.home / "draws", {"fingerprint": fingerprint(run.posterior, run.options)})
             run.solution().save(run.home, bare=True)
     run.notices += [*run.found.notices, *describe.optimiser_trouble(run.found.status)]
 
@@ -258,9 +261,7 @@ def find_optimum(run: Run) -> None:
 def approximate(run: Run) -> None:
     """The Gaussian approximation, and the odds of other minima by it."""
     if run.laplace is None:
-        run.notices.append(
-            "the Hessian at the estimate is not positive definite: there is no Gaussian approximation there"
-        )
+        run.notices.append(describe.NO_GAUSSIAN)
     if run.options.starts > 1:
         run.notices.append(describe.starts(run.options.starts, _odds(run)))
 
@@ -274,10 +275,7 @@ def draw(run: Run) -> None:
     choice = _choose(run, mark)
     unset = choice.sampler.name == "geodesic" and options.sampler.thin is None
     if unset and choice.sampler.settings()["thin"] == MOST_THINNING:
-        run.notices.append(
-            f"this posterior mixes slowly: draws are {MOST_THINNING} steps apart and still not independent, "
-            "so their σ may be too small; set --thin, or trust relative over absolute uncertainties"
-        )
+        run.notices.append(describe.slow_mixing(MOST_THINNING))
     plan = SamplingPlan(options.beta, options.chains, options.draws_per_chain, options.seed)
     run.draws = sample(
         run.posterior,
@@ -329,7 +327,9 @@ def _optimise(run: Run) -> Optimum:
 def _descend(run: Run, how: TgMcmc, curvature: Curvature, start: Poses) -> tuple[Poses, Array, str]:
     """TG-MCMC at β → ∞: with the step and friction asked for, else with momentum suited to the graph."""
     tuning = tune(curvature, start, identity_mass=how.mass == "identity")
-    step = how.step or (0.7 * tuning.step if how.step_range is None else _longest_step(how, tuning))
+    step = how.step
+    if step is None:
+        step = 0.7 * tuning.step if how.step_range is None else _longest_step(how, tuning)
     friction = 0.05 / step if how.friction is None else how.friction
     schedule = (*how.anneal, (math.inf, how.steps))
     total = sum(steps for _, steps in schedule)
@@ -367,7 +367,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices += describe.competing(found)
         notices += describe.loose_parts(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
     if fitted.status == "collapsed":
-        notices.append("the estimated noise went to zero: too few edges check each other; give the noise instead")
+        notices.append(describe.NOISE_COLLAPSED)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph, stated.priors)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
@@ -435,7 +435,9 @@ def _longest_step(how: Langevin, tuning: Tuning) -> float:
 def _choose(run: Run, mark: str) -> Choice:
     options, tuning, how = run.options, run.tuning, dynamics_options(run.options)
     friction = tuning.friction if how.friction is None else how.friction
-    step = how.step or (tuning.step if how.step_range is None else _longest_step(how, tuning))
+    step = how.step
+    if step is None:
+        step = tuning.step if how.step_range is None else _longest_step(how, tuning)
     scheme = Scheme(how.scheme, how.scheme_noise, how.letters)
     problem = Problem(
         run.posterior, run.found.poses, run.laplace, tuning,

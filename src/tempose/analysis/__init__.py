@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from tempose.analysis.accuracy import PoseErrors as PoseErrors
     from tempose.analysis.accuracy import graph_consistency as graph_consistency
     from tempose.analysis.accuracy import pose_errors as pose_errors
+    from tempose.analysis.analysis import Analysis as Analysis
     from tempose.analysis.diagnostics import Diagnostics as Diagnostics
+    from tempose.analysis.diagnostics import Level as Level
+    from tempose.analysis.diagnostics import Trouble as Trouble
     from tempose.analysis.diagnostics import diagnose as diagnose
     from tempose.analysis.edge_checks import EdgeChecks as EdgeChecks
     from tempose.analysis.edge_checks import RelativePredictive as RelativePredictive
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from tempose.analysis.summary import summarise as summarise
 
 _WHERE = {
+    "Trouble": "diagnostics",
+    "Level": "diagnostics",
+    "Analysis": "analysis",
     "PoseErrors": "accuracy",
     "graph_consistency": "accuracy",
     "pose_errors": "accuracy",

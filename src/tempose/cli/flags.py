@@ -165,9 +165,15 @@ def _robust(arguments: argparse.Namespace, base: Robust | None) -> Robust | None
     return replace(base or Robust(), **own)
 
 
+_ALIKE = {"batch", "coordinates", "mass"}  # options that TG-MCMC has as a sampler and as an optimiser
+
+
 def _sampler(arguments: argparse.Namespace, base: SamplerOptions) -> SamplerOptions:
     """The sampler asked for; without a name that of the base, or geodesic if one of its options is given."""
     own, moves = given(arguments, SamplerOptions, Langevin), given(arguments, Langevin)
+    if getattr(arguments, "optimiser", None) in ("tg-mcmc", "both") and arguments.sampler != "geodesic":
+        own = {name: value for name, value in own.items() if name not in _ALIKE}  # they are the optimiser's
+        moves = {name: value for name, value in moves.items() if name not in _ALIKE}
     name = arguments.sampler or ("geodesic" if moves else base.name)
     if moves and name != "geodesic":
         raise OptionError(f"{_flags(Langevin, moves)}: for the sampler geodesic only, not for {name}")
@@ -190,6 +196,6 @@ def _optimiser(arguments: argparse.Namespace, base: Optimiser) -> Optimiser:
         return found
     if isinstance(base, TgMcmc):
         found = replace(base, then_newton=found.then_newton)
-    alike = {"batch", "coordinates", "mass"} | ({"step", "friction"} if found.friction is not None else set())
+    alike = _ALIKE | ({"step", "friction"} if found.friction is not None else set())
     shared = {name: value for name, value in given(arguments, Langevin).items() if name in alike}
     return replace(found, **own, **shared)

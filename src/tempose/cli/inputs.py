@@ -76,7 +76,13 @@ def read_record(path: Path) -> tuple[SolveOptions, SolveInput | None]:
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         options, source = SolveOptions.from_dict(facts["options"]), facts.get("input")
-        return options, None if source is None else SolveInput(**source)
+        if source is None:
+            return options, None
+        found = SolveInput(**source)
+        ReadOptions(**found.reading)
+        if not isinstance(found.graph, str):
+            raise TypeError("a path is text")
+        return options, found
     except OSError as error:
         raise ParseError(
             file, None, f"cannot be read: {error.strerror}; --config takes the result.json of a solve"

@@ -144,7 +144,7 @@ def prepare_directory(home: Path, overwrite: bool) -> None:
     try:
         if home.exists() and not home.is_dir():
             raise FileError(f"{home} is a file; give a directory to -o")
-        if overwrite and (home / "draws" / "draws.json").exists():
+        if overwrite and any((home / name).exists() for name in ("result.json", "draws/draws.json")):
             discard(home)
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:

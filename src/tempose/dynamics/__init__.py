@@ -9,9 +9,11 @@ from tempose._support.lazy import lazy_names
 if TYPE_CHECKING:
     from tempose.dynamics.chain import Dynamics as Dynamics
     from tempose.dynamics.chain import GeodesicChain as GeodesicChain
+    from tempose.dynamics.descent import Watch as Watch
     from tempose.dynamics.schemes import Scheme as Scheme
 
 _WHERE = {
+    "Watch": "descent",
     "Dynamics": "chain",
     "GeodesicChain": "chain",
     "Scheme": "schemes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tempose._support.options import check_choices, option, require
@@ -73,4 +74,8 @@ class Langevin:
     def __post_init__(self) -> None:
         check_choices(self)
         require(self.batch >= 0, f"a minibatch of {self.batch} edges makes no sense; use 0 for all edges")
+        for name in ("step", "friction"):
+            value = getattr(self, name)
+            good = value is None or (0.0 <= value < math.inf and (value > 0.0 or name == "friction"))
+            require(good, f"{name} must be {'positive' if name == 'step' else 'at least 0'} and finite, not {value}")
         checked_scheme(self.scheme, self.scheme_noise, self.letters)

@@ -47,7 +47,7 @@ Table = tuple[Sequence[str], Sequence[Any]]
 
 _FILES = (
     "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
-    "priors.npz", "likelihood.npz",
+    "priors.npz", "likelihood.npz", "report.html",
 )  # fmt: skip
 
 
@@ -86,7 +86,9 @@ def write_result(
     for name, table in written.items():
         write_atomically(home / name, csv_text(*table).encode())
     csvfile.write_graph(home / "graph.csv", result.graph)
-    np.save(home / "trace.npy", result.trace)
+    buffer = BytesIO()
+    np.save(buffer, result.trace)
+    write_atomically(home / "trace.npy", buffer.getvalue())
     _write_arrays(home / "minima.npz", _minima(result.others))
     _write_arrays(home / "priors.npz", _priors(result.priors, result.graph.n_nodes))
     _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
@@ -130,7 +132,7 @@ def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:
         if read_facts(home).get("fingerprint") != fingerprint:
             return None
         return read_result(home)
-    except (TemposeError, OSError, ValueError, KeyError):
+    except (TemposeError, OSError, ValueError, KeyError, EOFError, TypeError):
         return None  # cut off, or of another version: computed anew
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from tempose.model.poses import Poses as Poses
     from tempose.model.posterior import Posterior as Posterior
     from tempose.model.priors import Priors as Priors
+    from tempose.model.residuals import Residuals as Residuals
     from tempose.model.robust import RobustLikelihood as RobustLikelihood
 
 _WHERE = {
+    "Residuals": "residuals",
     "Bingham": "bingham",
     "GraphBuilder": "builder",
     "Gauge": "gauge",

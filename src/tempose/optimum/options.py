@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,8 +64,8 @@ class TgMcmc(Langevin):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.steps >= 0, f"the number of steps cannot be negative ({self.steps})")
-        good = all(beta > 0 and steps >= 0 for beta, steps in self.anneal)
-        require(good, "annealing phases need positive β and non-negative numbers of steps")
+        good = all(0 < beta < math.inf and steps >= 0 for beta, steps in self.anneal)
+        require(good, "annealing phases need positive, finite β and non-negative numbers of steps")
 
 
 Optimiser = Newton | TgMcmc

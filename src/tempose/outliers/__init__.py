@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from tempose.outliers.noise import RobustOptions as RobustOptions
     from tempose.outliers.options import Robust as Robust
     from tempose.outliers.search.basin import find_basins as find_basins
+    from tempose.outliers.verdicts import EdgeVerdicts as EdgeVerdicts
 
 _WHERE = {
+    "EdgeVerdicts": "verdicts",
     "Parameters": "noise",
     "Robust": "options",
     "RobustFit": "em",

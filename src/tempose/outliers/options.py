@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tempose._support.options import option, require
@@ -51,6 +52,8 @@ class Robust:
     )
 
     def __post_init__(self) -> None:
+        if self.tail == math.inf:
+            object.__setattr__(self, "tail", "gaussian")  # the same, and JSON has no infinity
         for name in ("inlier_probability", "trust_odometry"):
             value = getattr(self, name)
             good = value is None or 0.0 < value <= 1.0

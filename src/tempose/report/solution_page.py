@@ -114,7 +114,7 @@ def _fit(solution: Solution) -> Fact:
     chi = solution.reduced_chi_square
     if not np.isfinite(chi):
         return Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")
-    fits = 0.5 < chi < 2.0
+    fits = describe.noise_fits(chi)
     note = "reduced χ², 1 if the stated noise is right"
     scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
     return Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")

@@ -160,21 +160,27 @@ class Draws:
 
 def write_description(directory: Path, description: dict[str, Any]) -> None:
     """Write or check ``draws.json``: a directory belongs to one run, and only that run may continue it."""
-    path = directory / "draws.json"
     text = json.dumps({"format": FORMAT, **description}, indent=1, sort_keys=True)
-    if path.exists():
-        try:
-            old = json.loads(path.read_text())
-        except ValueError:
-            raise DrawsError(f"{path}: not a description of draws; remove the directory to start anew") from None
-        new = json.loads(text)
-        different = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) and k != "draws_per_chain")
-        if different:
-            raise DrawsError(
-                f"{directory} holds draws of another run (different: {', '.join(different)}); "
-                "use another directory, or remove it to start anew"
-            )
-    write_atomically(path, text.encode())
+    refuse_other_run(directory, json.loads(text), whole=True)
+    write_atomically(directory / "draws.json", text.encode())
+
+
+def refuse_other_run(directory: Path, description: dict[str, Any], *, whole: bool = False) -> None:
+    """Refuse a directory whose draws are not those of a description, or of what is known of it unless that is ``whole``."""
+    path = directory / "draws.json"
+    if not path.exists():
+        return
+    try:
+        old = json.loads(path.read_text())
+    except ValueError:
+        raise DrawsError(f"{path}: not a description of draws; remove the directory to start anew") from None
+    compared = {*old, *description} if whole else description
+    different = sorted(k for k in compared if old.get(k) != description.get(k) and k != "draws_per_chain")
+    if different:
+        raise DrawsError(
+            f"{directory} holds draws of another run (different: {', '.join(different)}); "
+            "use another directory, or remove it to start anew"
+        )
 
 
 def recorded_sampler(directory: Path, fingerprint: str) -> dict[str, Any] | None:

@@ -81,7 +81,7 @@ class Minimisation:
         """The potential and the settings of the preset ``paper``, or of the default."""
         graph, printed = made.graph, kind == "paper"
         if printed:
-            graph = paper.with_paper_noise(graph)[0]
+            graph = paper.with_paper_noise(graph)
         curvature = Curvature(Posterior(graph))
         tuning = tune(curvature, start, identity_mass=printed)
         step = paper.longest_step(tuning.fastest, paper.FRICTION) if printed else 0.7 * tuning.step
