@@ -176,3 +176,5 @@ def test_a_descent_has_a_step_and_a_friction_of_its_own() -> None:
     found = options("--optimiser", "tg-mcmc", "--step", "0.1", "--friction", "2", "--batch", "4")
     assert found.optimiser == TgMcmc(batch=4)
     assert found.sampler == Geodesic(step=0.1, friction=2.0, batch=4)
+    alone = options("--optimiser", "tg-mcmc", "--batch", "4")  # no reason to leave the exact sampler
+    assert alone.optimiser == TgMcmc(batch=4) and alone.sampler == Auto()

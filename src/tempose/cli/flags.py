@@ -171,9 +171,9 @@ _ALIKE = {"batch", "coordinates", "mass"}  # options that TG-MCMC has as a sampl
 def _sampler(arguments: argparse.Namespace, base: SamplerOptions) -> SamplerOptions:
     """The sampler asked for; without a name that of the base, or geodesic if one of its options is given."""
     own, moves = given(arguments, SamplerOptions, Langevin), given(arguments, Langevin)
-    if getattr(arguments, "optimiser", None) in ("tg-mcmc", "both") and arguments.sampler != "geodesic":
-        own = {name: value for name, value in own.items() if name not in _ALIKE}  # they are the optimiser's
-        moves = {name: value for name, value in moves.items() if name not in _ALIKE}
+    descends = getattr(arguments, "optimiser", None) in ("tg-mcmc", "both")
+    if descends and set(moves) <= _ALIKE and arguments.sampler != "geodesic":  # they are the optimiser's alone
+        own, moves = given(arguments, SamplerOptions), {}
     name = arguments.sampler or ("geodesic" if moves else base.name)
     if moves and name != "geodesic":
         raise OptionError(f"{_flags(Langevin, moves)}: for the sampler geodesic only, not for {name}")
