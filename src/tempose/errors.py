@@ -14,6 +14,7 @@ __all__ = [
     "DrawsError",
     "FileError",
     "GraphError",
+    "Interrupted",
     "MissingPackage",
     "NotApplicable",
     "OptionError",
@@ -47,7 +48,7 @@ class ParseError(TemposeError):
 
 
 class FileError(TemposeError):
-    """A file or a directory that cannot be written, or is in use for something else."""
+    """A file or a directory that cannot be written, has an ending that does not fit, or is in use for something else."""
 
 
 class GraphError(TemposeError):
@@ -64,6 +65,10 @@ class ArgumentError(TemposeError):
 
 class DrawsError(TemposeError):
     """Draws that cannot be read or resumed, or are too few for what was asked of them."""
+
+
+class Interrupted(TemposeError):  # noqa: N818  (it is an answer, not a mistake)
+    """A run that ended before it was done: stopped, or a process or a program of it failed; what is finished is kept."""
 
 
 class NotApplicable(TemposeError):  # noqa: N818  (it is an answer, not a mistake)

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.tasks import die, square, threads
 from tempose._support.parallel import work_off
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import Interrupted, OptionError
 
 
 def test_every_task_comes_back_once() -> None:
@@ -23,7 +23,7 @@ def test_workers_have_one_thread_and_the_parent_keeps_its_own(monkeypatch: pytes
 
 
 def test_a_worker_that_dies_is_told_in_one_line() -> None:
-    with pytest.raises(TemposeError, match="a worker process died"):
+    with pytest.raises(Interrupted, match="a worker process died"):
         list(work_off(die, range(3), jobs=1))
     with pytest.raises(OptionError, match="at least one process"):
         list(work_off(square, [1], jobs=0))

@@ -6,13 +6,15 @@ import argparse
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+import tempose
 from tempose.cli import info, main
 from tempose.cli.parser import COMMANDS, RENAMED, build_parser
 from tempose.dynamics.options import NOISES
-from tempose.errors import FileError, MissingPackage, NotApplicable, OptionError, ParseError
+from tempose.errors import FileError, Interrupted, MissingPackage, NotApplicable, OptionError, ParseError
 from tempose.sampling.options import SAMPLERS
 
 TWO_SCREENS = 80  # lines of 80 columns
@@ -131,6 +133,7 @@ def test_no_command_loads_anything_heavy_to_show_its_help() -> None:
         (NotApplicable("not for this graph"), 1),
         (MissingPackage("pictures", "matplotlib", "plot"), 1),
         (FileError("is a file"), 1),
+        (Interrupted("stopped"), 1),
         (ParseError("g.g2o", 3, "what is this"), 1),
         (KeyboardInterrupt(), 1),
         (MemoryError(), 1),
@@ -146,3 +149,10 @@ def test_exit_codes_tell_wrong_usage_from_what_could_not_be_done(
     assert main(["info", "g.g2o"]) == code
     told = capsys.readouterr().err
     assert told.startswith("tempose: ") and len(told.splitlines()) == 1
+
+
+def test_every_error_has_a_class_of_its_own_meaning() -> None:
+    """Nothing raises the base class, which says only that something is wrong."""
+    sources = list(Path(tempose.__file__).parent.rglob("*.py"))
+    assert len(sources) > 100
+    assert [path.name for path in sources if "raise TemposeError" in path.read_text(encoding="utf-8")] == []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from tempose.errors import OptionError, ParseError
+from tempose.errors import FileError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import FORMATS, ReadOptions, read_graph, read_poses, write_graph, write_poses
@@ -244,9 +244,9 @@ def test_poses_come_back(tmp_path: Path, name: str) -> None:
 
 
 def test_what_is_not_written_says_so(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="read and not written"):
+    with pytest.raises(FileError, match="read and not written"):
         write_graph(tmp_path / "EGs.txt", measured(True))
-    with pytest.raises(OptionError, match="poses and no edges"):
+    with pytest.raises(FileError, match="poses and no edges"):
         write_graph(tmp_path / "a.tum", measured(False))
 
 

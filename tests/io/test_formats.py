@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.errors import FileError, GraphError, OptionError, ParseError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
@@ -197,9 +197,9 @@ def test_csv_defaults(put):
     np.testing.assert_allclose(g.concentration, 2 / np.radians(2.0) ** 2)
     np.testing.assert_allclose(g.translation_precision, 400.0)
     assert g.node_ids == (0, 1)
-    with pytest.raises(OptionError, match=r"'lambda'.*sigma_rot_deg"):
+    with pytest.raises(ParseError, match=r"'lambda'.*sigma_rot_deg"):
         read_graph(put("a.csv", text))
-    with pytest.raises(OptionError, match=r"'tau'.*sigma_trans"):
+    with pytest.raises(ParseError, match=r"'tau'.*sigma_trans"):
         read_graph(put("a.csv", text), ReadOptions(sigma_rot_deg=1.0))
     rotations = read_graph(put("a.csv", "i,j,qw,qx,qy,qz\n0,1,1,0,0,0\n"), ReadOptions(sigma_rot_deg=1.0))
     assert not rotations.has_translation.any()
@@ -351,9 +351,9 @@ def test_format_by_content_and_by_name(put, tmp_path):
     with pytest.raises(OptionError, match=r"'colmap'.*g2o, csv, 3dmatch, tum"):
         read_graph(put("graph.txt", LOG), format="colmap")
     g = read_graph(put("a.csv", texts["csv"]))
-    with pytest.raises(OptionError, match="known are g2o"):
+    with pytest.raises(FileError, match="known are g2o"):
         write_graph(tmp_path / "out.xyz", g)
-    with pytest.raises(OptionError, match="no edges"):
+    with pytest.raises(FileError, match="no edges"):
         write_graph(tmp_path / "out.tum", g)
     write_graph(tmp_path / "out.xyz", g, format="g2o")
     assert "EDGE_SE3:QUAT 1 0" in (tmp_path / "out.xyz").read_text()

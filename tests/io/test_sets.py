@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.errors import FileError, GraphError, OptionError, ParseError, TemposeError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
@@ -170,7 +170,7 @@ def test_1dsfm_errors_name_file_and_line(tmp_path):
     write_1dsfm(tmp_path)
     with pytest.raises(OptionError, match=r"EGs\.txt: 1DSfM files hold no precisions; .*sigma_rot_deg"):
         read_graph(tmp_path)
-    with pytest.raises(OptionError, match="read and not written"):
+    with pytest.raises(FileError, match="read and not written"):
         write_graph(tmp_path / "EGs.txt", read_graph(tmp_path, SIGMA))
     lines = (tmp_path / "EGs.txt").read_text().split("\n")
     for bad, message in (

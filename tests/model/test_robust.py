@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from helpers.graphs import random_graph
 from helpers.hessian import dense
 from helpers.kernels import nudged, numerical_gradient, packed, random_poses
-from tempose.errors import ArgumentError, OptionError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model import robust as likelihood
 from tempose.model.graph import PoseGraph
@@ -172,7 +172,7 @@ def test_certain_inliers_are_the_ordinary_model_and_huge_energies_do_no_harm():
 
 @pytest.mark.parametrize(("options", "words"), [({"tail": 0.0}, "tail"), ({"outlier_sigma": 0.0}, "spread")])
 def test_bad_options_are_refused(options, words):
-    with pytest.raises(OptionError, match=words):
+    with pytest.raises(ArgumentError, match=words):
         RobustLikelihood.of(one_edge(5.0, 1.0, [1.0, 0.0, 0.0]), 0.5, **options)
     with pytest.raises(ArgumentError, match="probabilities"):
         RobustLikelihood.of(one_edge(5.0), 0.0)

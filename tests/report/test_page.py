@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tempose.errors import ArgumentError, GraphError, MissingPackage, OptionError
+from tempose.errors import ArgumentError, FileError, GraphError, MissingPackage, OptionError
 from tempose.report import page
 from tempose.report import widgets as parts
 from tempose.report.page import ReportData, Trace, render_page, write_page
@@ -408,7 +408,7 @@ def test_fitting_factor():
 
 def test_picture_mistakes(tmp_path):
     pytest.importorskip("matplotlib")
-    with pytest.raises(OptionError, match="pictures can be"):
+    with pytest.raises(FileError, match="pictures can be"):
         save_picture(make_data(), tmp_path / "graph.g2o")
     with pytest.raises(OptionError, match="positive"):
         plot_graph(make_data(), factor=0)

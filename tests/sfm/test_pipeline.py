@@ -20,7 +20,7 @@ from helpers.sfm_scene import make
 from tempose._support.progress import Progress
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
-from tempose.errors import GraphError, OptionError, ParseError, TemposeError
+from tempose.errors import FileError, GraphError, OptionError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
 from tempose.sfm import features, words
@@ -365,12 +365,12 @@ def test_features_are_not_used_for_other_photographs(noise_pictures: Path, tmp_p
     fewer.mkdir()
     for name in ("a.png", "b.png"):
         (fewer / name).write_bytes((noise_pictures / name).read_bytes())
-    with pytest.raises(TemposeError, match="made with other photographs"):
+    with pytest.raises(FileError, match="made with other photographs"):
         build_database(fewer, tmp_path / "d.db", camera)
-    with pytest.raises(TemposeError, match="a calibration that is not given now"):
+    with pytest.raises(FileError, match="a calibration that is not given now"):
         build_database(noise_pictures, tmp_path / "d.db")
     (tmp_path / "d.db").write_bytes((tmp_path / "d.db").read_bytes()[:5000])
-    with pytest.raises(TemposeError, match="earlier run cannot be read"):
+    with pytest.raises(ParseError, match="earlier run cannot be read"):
         build_database(noise_pictures, tmp_path / "d.db", camera)
 
 
@@ -426,7 +426,7 @@ def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
     folder.mkdir()
     for k in range(3):
         (folder / f"{k}.jpg").write_bytes(b"not a picture")
-    with pytest.raises(TemposeError, match="0 of 3 images can be read"):
+    with pytest.raises(ParseError, match="0 of 3 images can be read"):
         build_database(folder, tmp_path / "database.db")
 
 
@@ -443,5 +443,5 @@ def test_epfl_cameras(tmp_path: Path) -> None:
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(TemposeError, match="no such file or folder"):
+    with pytest.raises(ParseError, match="no such file or folder"):
         read_views(tmp_path / "x", tmp_path / "d.db")

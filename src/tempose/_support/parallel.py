@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import Interrupted, OptionError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
 
     Raises
     ------
-    TemposeError
+    Interrupted
         If a process dies.
     """
     jobs = job_count(jobs)
@@ -53,7 +53,7 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
             while waiting:
                 yield from _take(waiting)
         except BrokenProcessPool:
-            raise TemposeError(
+            raise Interrupted(
                 "a worker process died, perhaps for lack of memory: what is finished is kept, and the same command goes on "
                 "from there (try --jobs 1)"
             ) from None

@@ -74,7 +74,7 @@ def _two_numbers(text: str) -> tuple[float, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
-    from tempose.errors import OptionError, TemposeError
+    from tempose.errors import Interrupted, OptionError
     from tempose.studies.calibration import SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
                 progress=progress,
             )
     except KeyboardInterrupt:
-        raise TemposeError(
+        raise Interrupted(
             f"interrupted: what is finished is kept in {arguments.output}; the same command goes on from there"
         ) from None
     drawn = drawn_if_possible(lambda: draw_calibration(result, Path(arguments.output)))

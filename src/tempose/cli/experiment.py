@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
-    from tempose.errors import TemposeError
+    from tempose.errors import Interrupted
     from tempose.studies.experiment import load
     from tempose.studies.runner import run_experiment
 
@@ -86,7 +86,7 @@ def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> 
         with console.progress_bar(arguments) as progress:
             outcome = run_experiment(name, home, options, jobs=arguments.jobs, progress=progress)
     except KeyboardInterrupt:
-        raise TemposeError(
+        raise Interrupted(
             f"interrupted: what is finished is kept in {home}; the same command goes on from there"
         ) from None
     console.say(arguments, load(name).text(outcome.result))

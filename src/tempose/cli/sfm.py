@@ -130,11 +130,11 @@ def _prepare(home: Path, overwrite: bool) -> None:
 
 def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
     """Say that the truth is of other views before the work, not after it."""
-    from tempose.errors import TemposeError
+    from tempose.errors import ArgumentError
 
     known = sum(name in truth.index for name in names)
     if known < 2:
-        raise TemposeError(
+        raise ArgumentError(
             f"{path} has poses for {known} of the {len(names)} views: theirs are called {truth.ids[0]}, …, the views "
             f"{names[0]}, …"
         )

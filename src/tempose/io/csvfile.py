@@ -44,7 +44,7 @@ import numpy as np
 
 from tempose._support.tables import csv_lines
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
-from tempose.errors import GraphError, OptionError, ParseError
+from tempose.errors import GraphError, ParseError
 from tempose.io._text import NumberReader, number_text, plural, read_text, unit_quaternions, write_text
 from tempose.io.options import ReadOptions
 from tempose.model import precision as precisions
@@ -352,7 +352,7 @@ def _read_precision(
     m = len(edges)
     if not found:
         if default is None and len(used):
-            raise OptionError(f"{table.path}: there is no column {name!r}; add one, or give {option} for all edges")
+            raise ParseError(table.path, None, f"there is no column {name!r}; add one, or give {option} for all edges")
         return np.full(m, default or 0.0)
     if len(found) > 1 or any(column not in table.column for column in found[0]):
         expected = " or ".join(",".join(names) for names in shapes)

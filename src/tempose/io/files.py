@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tempose._typing import PathLike
-from tempose.errors import OptionError, ParseError
+from tempose.errors import FileError, OptionError, ParseError
 from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
 from tempose.io._text import content_lines, read_text
 from tempose.io.options import ReadOptions
@@ -99,7 +99,7 @@ def write_graph(
     elif kind == "epfl-rotations":
         epfl_rotations.write_graph(path, graph)
     else:
-        raise OptionError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
+        raise FileError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
 
 
 def write_poses(path: PathLike, poses: Poses, format: str | None = None) -> None:
@@ -128,9 +128,9 @@ def _by_name(path: PathLike, format: str | None) -> str | None:
 def _format_to_write(path: PathLike, format: str | None) -> str:
     kind = _by_name(path, format)
     if kind is None:
-        raise OptionError(f"{path}: the ending does not name a format; known are {_KNOWN}")
+        raise FileError(f"{path}: the ending does not name a format; known are {_KNOWN}")
     if kind == "1dsfm":
-        raise OptionError(f"{path}: 1DSfM files are read and not written; write .csv")
+        raise FileError(f"{path}: 1DSfM files are read and not written; write .csv")
     return kind
 
 

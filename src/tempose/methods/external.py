@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.packages import require
-from tempose.errors import NotApplicable, TemposeError
+from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.bingham import sigma_from_concentration
@@ -52,7 +52,7 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     placed = [node for node in range(graph.n_nodes) if scene.image(node + 1).has_pose]
     if not placed:
-        raise TemposeError("pycolmap has found no rotations")
+        raise NotApplicable("pycolmap has found no rotations")
     xyzw = np.array([scene.image(node + 1).cam_from_world().rotation.quat for node in placed])
     ids = tuple(graph.node_ids[node] for node in placed)
     poses = Poses(ids, quat.conjugate(quat.normalize(xyzw[:, [3, 0, 1, 2]])), np.zeros((len(ids), 3)))

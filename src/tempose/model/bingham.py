@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempose._typing import Array
-from tempose.errors import ArgumentError, TemposeError
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion, sphere
 
 __all__ = [
@@ -178,7 +178,7 @@ def _concentrations_from_moments(moments: Array) -> Array:
         else:
             fraction *= 0.5
     if error > 1e-8:
-        raise TemposeError(f"no Bingham distribution found with moments {moments}: relative error {error:.1e}")
+        raise ArgumentError(f"no Bingham distribution found with moments {moments}: relative error {error:.1e}")
     return np.asarray(np.maximum(lam, 0.0))
 
 

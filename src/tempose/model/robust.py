@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from scipy import interpolate, special
 
 from tempose._typing import Array
-from tempose.errors import ArgumentError, OptionError
+from tempose.errors import ArgumentError
 from tempose.model.bingham import log_normalizer
 from tempose.model.graph import PoseGraph
 
@@ -100,10 +100,10 @@ class RobustLikelihood:
         if not np.all((pi > 0.0) & (pi <= 1.0)):
             raise ArgumentError("prior inlier probabilities must be above 0 and at most 1")
         if not tail > 0.0:
-            raise OptionError(f"the tail parameter must be positive (infinite for a Gaussian), not {tail}")
+            raise ArgumentError(f"the tail parameter must be positive (infinite for a Gaussian), not {tail}")
         sigma = outlier_spread(graph) if outlier_sigma is None else outlier_sigma
         if not sigma > 0.0:
-            raise OptionError(f"the spread of wrong translations must be positive, not {sigma}")
+            raise ArgumentError(f"the spread of wrong translations must be positive, not {sigma}")
         values, seen, rank = _translations(graph)
         log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2, axis=1) / sigma**2
         known = values > 0.0

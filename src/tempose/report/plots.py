@@ -10,7 +10,7 @@ import numpy as np
 
 from tempose._support.packages import require
 from tempose._typing import Array, Index
-from tempose.errors import ArgumentError, OptionError
+from tempose.errors import ArgumentError, FileError, OptionError
 from tempose.report.page import ReportData, display_positions
 from tempose.report.widgets import colour_limits
 
@@ -87,14 +87,14 @@ def save_picture(data: ReportData, path: str | Path, *, dpi: int = 200) -> None:
     ------
     MissingPackage
         If matplotlib is not installed.
-    OptionError
+    FileError
         If it does not know the format.
     """
     figure = plot_graph(data).figure
     known = figure.canvas.get_supported_filetypes()
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in known:
-        raise OptionError(f"{path}: pictures can be {', '.join(sorted(known))}, not {ending or 'without an ending'!r}")
+        raise FileError(f"{path}: pictures can be {', '.join(sorted(known))}, not {ending or 'without an ending'!r}")
     figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tempose._support.files import write_atomically
 from tempose._support.packages import require
 from tempose._support.progress import Progress, ProgressHook, silent
-from tempose.errors import OptionError, TemposeError
+from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.io.colmap.database import contents, count_rows, focal_length
 from tempose.sfm.views import FoundFocalLength, OtherSize, Remark, UnreadableImage
@@ -29,7 +29,7 @@ def find_images(folder: Path) -> list[str]:
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
     if len(names) < 2:
         found = f"there is one image ({names[0]})" if names else "there are no images"
-        raise TemposeError(f"{folder}: {found} here; give a folder with at least two ({', '.join(SUFFIXES)})")
+        raise ArgumentError(f"{folder}: {found} here; give a folder with at least two ({', '.join(SUFFIXES)})")
     return names
 
 
@@ -77,7 +77,7 @@ def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], l
         if bitmap is not None:
             size[name] = bitmap.width, bitmap.height
     if len(size) < 2:
-        raise TemposeError(f"{folder}: {len(size)} of {len(names)} images can be read; at least two are needed")
+        raise ParseError(folder, None, f"{len(size)} of {len(names)} images can be read; at least two are needed")
     usual, _ = Counter(size.values()).most_common(1)[0]
     remarks: list[Remark] = []
     for name in names:
@@ -87,7 +87,7 @@ def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], l
             remarks.append(OtherSize(name, size[name], usual))
     good = [name for name in names if size.get(name) == usual]
     if len(good) < 2:
-        raise TemposeError(f"{folder}: no two images have the same size; all must be of one camera")
+        raise ArgumentError(f"{folder}: no two images have the same size; all must be of one camera")
     return good, remarks
 
 
@@ -138,7 +138,9 @@ def _calibrate(pycolmap: Any, database: Path) -> FoundFocalLength:
     known = _read_focal(about)
     if known.get("found") != now:
         if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
-            raise TemposeError("the focal length cannot be found from these pairs; give the calibration (--intrinsics)")
+            raise NotApplicable(
+                "the focal length cannot be found from these pairs; give the calibration (--intrinsics)"
+            )
         known = {"start": now, "from_exif": from_exif, "found": focal_length(database)[0]}
         write_atomically(about, json.dumps(known).encode())
     return FoundFocalLength(known["found"], known["start"], known["from_exif"])
@@ -160,8 +162,10 @@ def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -
     try:
         there = contents(database)
     except sqlite3.Error as error:
-        raise TemposeError(
-            f"{database}: the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite"
+        raise ParseError(
+            database,
+            None,
+            f"the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite",
         ) from None
     other = None
     if not there.names <= set(names):
@@ -171,7 +175,7 @@ def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -
     elif camera is not None and not all(np.array_equal(params, camera.params) for params in there.params):
         other = "another calibration"
     if other is not None:
-        raise TemposeError(f"{database} was made with {other}; give another directory to -o, or use --overwrite")
+        raise FileError(f"{database} was made with {other}; give another directory to -o, or use --overwrite")
 
 
 def _check_size(pycolmap: Any, image: Path, camera: ColmapCamera) -> None:
@@ -179,7 +183,7 @@ def _check_size(pycolmap: Any, image: Path, camera: ColmapCamera) -> None:
     bitmap = pycolmap.Bitmap.read(image, True)
     cx, cy = camera.K[:2, 2]
     if not (0.25 * bitmap.width < cx < 0.75 * bitmap.width and 0.25 * bitmap.height < cy < 0.75 * bitmap.height):
-        raise OptionError(
+        raise ArgumentError(
             f"the calibration's principal point ({cx:g}, {cy:g}) is not near the middle of {image.name} "
             f"({bitmap.width}×{bitmap.height}): is it for images of another size?"
         )
@@ -207,4 +211,4 @@ def _watched(pycolmap: Any, database: Path, work: Callable[[], None], look: Call
         look(watched)
     watched.close()
     if failure:
-        raise TemposeError(f"COLMAP failed: {str(failure[0]).splitlines()[0]}") from failure[0]
+        raise Interrupted(f"COLMAP failed: {str(failure[0]).splitlines()[0]}") from failure[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from tempose._support.progress import ProgressHook, silent
 from tempose._typing import Array
-from tempose.errors import TemposeError
+from tempose.errors import ParseError
 from tempose.io.colmap.cameras import read_camera
 from tempose.io.colmap.model import is_model
 from tempose.model.graph import PoseGraph
@@ -115,8 +115,8 @@ def read_views(
     if source.is_file():
         return read_database_views(source)
     if not source.is_dir():
-        raise TemposeError(
-            f"{source}: no such file or folder; give a folder of photographs, a COLMAP database or model"
+        raise ParseError(
+            source, None, "no such file or folder; give a folder of photographs, a COLMAP database or model"
         )
     if is_model(source):
         return read_model_views(source)

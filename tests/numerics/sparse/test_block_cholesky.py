@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
-from tempose.errors import GraphError, OptionError, TemposeError
+from tempose.errors import ArgumentError, GraphError, TemposeError
 from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, repeated
 
 
@@ -382,7 +382,7 @@ def test_no_right_hand_sides():
 def test_bad_input(call, message):
     with pytest.raises(TemposeError, match=message) as caught:
         call()
-    assert isinstance(caught.value, GraphError | OptionError)
+    assert isinstance(caught.value, GraphError | ArgumentError)
 
 
 def test_error_survives_pickling():

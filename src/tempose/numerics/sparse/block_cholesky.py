@@ -43,7 +43,7 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import splu
 
 from tempose._typing import Array, Index
-from tempose.errors import GraphError, OptionError, TemposeError
+from tempose.errors import ArgumentError, GraphError, TemposeError
 
 from . import _numeric, _symbolic
 from ._dense import PADDING
@@ -278,7 +278,7 @@ class Factor:
         n, b, order = symbolic.n, symbolic.block, symbolic.order
         given = np.asarray(rhs, dtype=float)
         if given.ndim not in (1, 2) or given.shape[0] != n * b:
-            raise OptionError(f"the right-hand side has shape {given.shape}, expected ({n * b},) or ({n * b}, k)")
+            raise ArgumentError(f"the right-hand side has shape {given.shape}, expected ({n * b},) or ({n * b}, k)")
         count = 1 if given.ndim == 1 else given.shape[1]
         blocks = given.reshape(n, b, count)
         flat = np.empty(n * b * count + PADDING)
@@ -323,7 +323,7 @@ def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6) -> Symb
     if n < 0:
         raise GraphError(f"the number of nodes is {n}, expected a non-negative integer")
     if block < 1:
-        raise OptionError(f"the block size is {block}, expected a positive integer")
+        raise ArgumentError(f"the block size is {block}, expected a positive integer")
     first, second = _nodes("rows", rows, n), _nodes("cols", cols, n)
     if first.shape != second.shape or first.ndim != 1:
         raise GraphError(f"rows has shape {first.shape} and cols {second.shape}, expected two equal lists")
@@ -347,7 +347,7 @@ def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     if array.size == 0 and 0 in shape:
         return np.zeros(shape)
     if array.shape != shape:
-        raise OptionError(f"{name} has shape {array.shape}, expected {shape}")
+        raise ArgumentError(f"{name} has shape {array.shape}, expected {shape}")
     return array
 
 
