@@ -23,7 +23,7 @@ from tempose.analysis.diagnostics import (
 )
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
-from tempose.analysis.summary import NodeSummary
+from tempose.analysis.summary import NodeSummary, median_of_finite
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
@@ -43,7 +43,6 @@ __all__ = [
     "edge_checks",
     "listed",
     "loose_parts",
-    "median",
     "modes",
     "modes_advice",
     "noise",
@@ -178,13 +177,7 @@ def noise_fit(reduced_chi_square: float) -> str:
 
 def sigmas(nodes: NodeSummary) -> str:
     """Median error bars."""
-    return f"{median(nodes.sigma_rot_deg):.3g}° and {median(nodes.sigma_pos):.3g} length units"
-
-
-def median(x: Array) -> float:
-    """Of what is finite; NaN if nothing is."""
-    finite = x[np.isfinite(x)]
-    return float(np.median(finite)) if len(finite) else math.nan
+    return f"{median_of_finite(nodes.sigma_rot_deg):.3g}° and {median_of_finite(nodes.sigma_pos):.3g} length units"
 
 
 # ---------------------------------------------------------------------- the draws

@@ -24,7 +24,7 @@ from tempose.analysis.diagnostics import Diagnostics, Level
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
-from tempose.analysis.summary import NodeSummary, RelativeSummary, relative_summary
+from tempose.analysis.summary import NodeSummary, RelativeSummary, median_of_finite, relative_summary
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -270,8 +270,8 @@ class Solution:
                 "gauge": str(self.gauge),
                 "frame": FRAME,
                 "order": ORDER,
-                "median_sigma_rot_deg": plain(describe.median(nodes.sigma_rot_deg) if nodes is not None else math.nan),
-                "median_sigma_pos": plain(describe.median(nodes.sigma_pos) if nodes is not None else math.nan),
+                "median_sigma_rot_deg": plain(median_of_finite(nodes.sigma_rot_deg) if nodes is not None else math.nan),
+                "median_sigma_pos": plain(median_of_finite(nodes.sigma_pos) if nodes is not None else math.nan),
             },
             "modes": None if self.modes is None else self.modes.facts(),
             "diagnostics": None if found is None else {**found.facts(), **words},

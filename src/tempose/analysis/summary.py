@@ -6,6 +6,7 @@ Every covariance here is 6×6 in the order (rotation, position), of the world-fr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,12 @@ class NodeSummary:
     gauge: Gauge
     source: str
     n_draws: int
+
+
+def median_of_finite(x: Array) -> float:
+    """Median of what is finite; NaN if nothing is."""
+    finite = x[np.isfinite(x)]
+    return float(np.median(finite)) if len(finite) else math.nan
 
 
 def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:

@@ -49,12 +49,12 @@ from tempose.io._text import NumberReader, number_text, plural, read_text, unit_
 from tempose.io.options import ReadOptions
 from tempose.model import precision as precisions
 from tempose.model.graph import PoseGraph
-from tempose.model.poses import Poses
+from tempose.model.poses import POSE_COLUMNS, Poses
 
 FORMAT = "csv"
 _Q = ["qw", "qx", "qy", "qz"]
 _T = ["tx", "ty", "tz"]
-_POSE = ["x", "y", "z", *_Q]
+_POSE = list(POSE_COLUMNS)
 _PAIRS = ["xx", "xy", "xz", "yy", "yz", "zz"]
 _UPPER = np.triu_indices(3)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")

@@ -38,7 +38,7 @@ from tempose.io import csvfile, g2o, tum
 from tempose.io.options import ReadOptions
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
-from tempose.model.poses import Poses
+from tempose.model.poses import POSE_COLUMNS, Poses
 from tempose.model.priors import Priors
 from tempose.model.robust import RobustLikelihood
 
@@ -145,7 +145,7 @@ def discard(home: Path) -> None:
 
 def with_poses(poses: Poses, more: Table = ((), ())) -> Table:
     """A table of poses with further columns."""
-    header = ["id", "x", "y", "z", "qw", "qx", "qy", "qz", *more[0]]
+    header = ["id", *POSE_COLUMNS, *more[0]]
     return header, [list(map(csvfile.name_text, poses.ids)), *poses.position.T, *poses.wxyz.T, *more[1]]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.plain import plain
 from tempose._support.progress import ProgressHook, silent
-from tempose._typing import Array
+from tempose.analysis.summary import median_of_finite
 from tempose.errors import ParseError
 from tempose.io.colmap.cameras import read_camera
 from tempose.io.colmap.model import is_model
@@ -82,12 +83,12 @@ class Reconstruction:
             ],
             "excess_rot_deg": float(np.degrees(s.excess[0])),
             "excess_direction_deg": float(np.degrees(s.excess[1])),
-            "median_sigma_rot_deg": _median(sigma_rot),
-            "median_sigma_pos": _median(sigma_pos),
+            "median_sigma_rot_deg": plain(median_of_finite(sigma_rot)),
+            "median_sigma_pos": plain(median_of_finite(sigma_pos)),
             "points": {status.label: count for status, count in scene.structure.counts().items()},
             "sigma_px": scene.structure.sigma_px,
             "diameter": scene.structure.diameter,
-            "median_sigma_point": _median(scene.structure.sigma[scene.structure.good]),
+            "median_sigma_point": plain(median_of_finite(scene.structure.sigma[scene.structure.good])),
             "draws": scene.structure.n_draws,
             "gauge": words.gauge(scene.gauge),
             "unit": scene.unit,
@@ -97,11 +98,6 @@ class Reconstruction:
 
     def _names(self, *rows: int) -> list[str]:
         return [self.views.names[k] for k in rows]
-
-
-def _median(x: Array) -> float | None:
-    finite = x[np.isfinite(x)]
-    return float(np.median(finite)) if len(finite) else None
 
 
 def read_views(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tempose.describe import listed
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.scene import SceneGauge
 from tempose.sfm.synchronise import Distrusted, Synchronised
@@ -82,9 +83,8 @@ def notices(views: Views, first: Pairs, pairs: Pairs, found: Synchronised) -> tu
     ]
     lost = [name for name in views.names if name not in found.poses.index]
     if lost:
-        listed = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
         out.append(
-            f"{len(lost)} of {len(views)} views do not hang together with the rest and are left out: {listed}; "
+            f"{len(lost)} of {len(views)} views do not hang together with the rest and are left out: {listed(lost, _NAMED)}; "
             "photographs between them and the others would join them"
         )
     wrong = len(found.edges.row) - len(found.keep)
