@@ -167,9 +167,10 @@ def test_thinned_draws_are_spread_over_all_chains() -> None:
 def test_a_graph_that_failed_is_never_passed_over() -> None:
     ranks = dict.fromkeys(QUANTITIES, 0.5)
     good = [FitRow("small", k, "ranked", ranks=ranks, nodes=[0.5], pairs=[0.5]) for k in range(30)]
-    result = Calibration((SMALL,), (*good, FitRow("small", 30, "failed: no minimum")), {}, 0)
+    result = Calibration((SMALL,), (*good, FitRow("small", 30, "failed", message="no minimum")), {}, 0)
     assert result.calibrated is False
-    assert "1 of 31 graphs have no draws" in result.verdict
+    assert result.failures == {"no minimum": 1}
+    assert "1 of 31 graphs have no draws (1: no minimum)" in result.verdict
 
 
 # ---------------------------------------------------------------------- samplers, right and wrong

@@ -54,7 +54,10 @@ def rows_of(name: str) -> list[dict]:
         {"data": "dino", "by": by, "value": value, "relative_sigma": 0.1 * value, "relative_sigma_pose": 0.05 * value}
         for by in point_uncertainty.PROPERTIES
         for value in (1.0, 2.0)
-    ] + [{"data": "dino", "by": "fit", "exponent_depth": 1.0, "exponent_views": -0.5, "exponent_angle": -1.0}]
+    ] + [
+        {"data": "dino", "by": by, "exponent_depth": 1.0, "exponent_views": -0.5, "exponent_angle": -1.0}
+        for by in point_uncertainty.FITS
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,8 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     result = Result(name, RunOptions(), rows_of(name), table)
     assert all(path.stat().st_size > 5000 for path in module.EXPERIMENT.draw(result, tmp_path))
     assert table[0].get("data", "10 data sets") in module.EXPERIMENT.text(result)
+    if name == "point-uncertainty":
+        assert [line.split()[1] for line in module.EXPERIMENT.text(result).splitlines()[-2:]] == ["total", "own"]
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]

@@ -10,17 +10,13 @@ import numpy as np
 from scipy import stats
 
 from tempose.studies import figures
-from tempose.studies.calibration.fitting import QUANTITIES
+from tempose.studies.calibration.fitting import GROUPS, QUANTITIES
 from tempose.studies.calibration.result import Calibration
 from tempose.studies.coverage import LEVELS
 
-_GROUPS = {"U": "#b3261e", "node": "#1f5fa8", "pair": "#2e8b57", "distance": "#8a4fbf"}
+_COLOURS = {"U": "#b3261e", "node": "#1f5fa8", "pair": "#2e8b57", "distance": "#8a4fbf"}
 _BARS = {"node": "#1f5fa8", "pair": "#2e8b57", "node, Gaussian": "#c9d6e8", "pair, Gaussian": "#cfe6d8"}
 _CONFIDENCE = 0.99  # that all curves of a figure stay inside if all is well
-
-
-def _group(quantity: str) -> str:
-    return "distance" if quantity.endswith("distance") else quantity.split()[0]
 
 
 def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
@@ -60,10 +56,10 @@ def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> N
         x = np.concatenate([[0.0], np.repeat(u, 2), [1.0]])
         y = np.concatenate([np.repeat(np.arange(n + 1) / n, 2)]) - x
         largest = max(largest, float(np.abs(y).max()))
-        group = _group(quantity)
+        group = GROUPS[quantity]
         label = None if group in labelled else group
         labelled.add(group)
-        axes.plot(x, y, color=_GROUPS[group], lw=1.6 if group == "U" else 0.8, alpha=0.9, label=label)
+        axes.plot(x, y, color=_COLOURS[group], lw=1.6 if group == "U" else 0.8, alpha=0.9, label=label)
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(-1.15 * largest, 1.15 * largest)
     figures.label(axes, "rank of the truth", "")

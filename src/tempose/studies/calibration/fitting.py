@@ -7,6 +7,7 @@ import tempfile
 import time
 import zlib
 from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Literal
 
 import numpy as np
 
@@ -33,13 +34,15 @@ MOST_DRAWS = 20_000
 MOST_PAIRS = 6
 WORLD = -1  # in place of a node: the world frame
 
-QUANTITIES = (
-    "U",
-    *(f"node {c}" for c in COORDINATES),
-    *(f"pair {c}" for c in COORDINATES),
-    "node distance",
-    "pair distance",
-)
+GROUPS = {
+    "U": "U",
+    **{f"node {c}": "node" for c in COORDINATES},
+    **{f"pair {c}": "pair" for c in COORDINATES},
+    "node distance": "distance",
+    "pair distance": "distance",
+}
+"""The group of each quantity that is ranked: those of a group are drawn alike."""
+QUANTITIES = tuple(GROUPS)
 """What is ranked, one number per graph each: U, the six coordinates of a random node (relative to the gauge node, or in
 the world if there are priors) and of a random pair that was not measured, and the Mahalanobis distance of both."""
 
@@ -54,7 +57,7 @@ class FitRow:
         Name of the setting and number of the graph in it.
     status
         ``ranked``; ``correlated`` if there were fewer than :data:`KEPT` nearly independent draws among
-        :data:`MOST_DRAWS`; else what went wrong.
+        :data:`MOST_DRAWS`; ``failed`` if there are no draws.
     sampler
         That drew.
     draws, thin, kept
@@ -65,11 +68,13 @@ class FitRow:
         Rank of the distance of every node, and of up to :data:`MOST_PAIRS` unmeasured pairs.
     nodes_laplace, pairs_laplace
         Probability that the Gaussian approximation gives to a smaller distance; ``None`` where there is none.
+    message
+        Why it failed.
     """
 
     setting: str
     graph: int
-    status: str
+    status: Literal["ranked", "correlated", "failed"]
     sampler: str = ""
     draws: int = 0
     thin: int = 0
@@ -80,6 +85,7 @@ class FitRow:
     pairs: list[float] = field(default_factory=list)
     nodes_laplace: list[float | None] = field(default_factory=list)
     pairs_laplace: list[float | None] = field(default_factory=list)
+    message: str = ""
 
     def found(self) -> Row:
         """All but which graph it was, as plain values."""
@@ -102,7 +108,7 @@ def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> FitRo
     try:
         row = _rank(case, frames, options, rng)
     except TemposeError as error:
-        row = FitRow("", 0, f"failed: {error}")
+        row = FitRow("", 0, "failed", message=str(error))
     return replace(row, setting=setting.name, graph=graph, seconds=round(time.perf_counter() - began, 4))
 
 

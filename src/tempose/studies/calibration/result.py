@@ -24,6 +24,8 @@ SIGNIFICANT = 0.01  # of the corrected p-value
 FEWEST_GRAPHS = 20  # of a setting, for anything to be said
 REGIONS = {"node": "nodes", "pair": "pairs", "node, Gaussian": "nodes_laplace", "pair, Gaussian": "pairs_laplace"}
 """Regions whose coverage is reported, and the field of :class:`~tempose.studies.calibration.fitting.FitRow` with their ranks."""
+DRAWN = ("node", "pair")
+"""Those of the draws; the others are the Gaussian approximation's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,7 @@ class Calibration:
             if len(self.of(setting.name)) >= FEWEST_GRAPHS:
                 for quantity in QUANTITIES:
                     found += rank_tests(setting.name, quantity, self.ranks(setting.name, quantity))
-                for region in ("node", "pair"):
+                for region in DRAWN:
                     covered = [self.coverage(setting.name, region, level) for level in LEVELS]
                     found += [coverage_test(c, setting.name, f"{region} distance") for c in covered]
         corrected = holm([test.p_value for test in found]).tolist()
@@ -82,7 +84,7 @@ class Calibration:
     @property
     def failures(self) -> dict[str, int]:
         """Graphs that have no ranks, by what went wrong."""
-        return dict(Counter(row.status for row in self.rows if not row.ranks))
+        return dict(Counter(row.message for row in self.rows if not row.ranks))
 
     @property
     def correlated(self) -> int:
@@ -205,4 +207,4 @@ class Calibration:
 
 def _shown(region: str, level: float) -> bool:
     """What the terminal has room for: of the Gaussian regions only the largest."""
-    return "Gaussian" not in region or level == LEVELS[-1]
+    return region in DRAWN or level == LEVELS[-1]

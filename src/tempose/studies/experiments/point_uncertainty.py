@@ -24,6 +24,8 @@ PROPERTIES = {
     "views": "views that see the point",
     "angle": "widest angle of its rays, degrees",
 }
+FITS = {"fit": "total", "fit, image noise": "own image noise"}
+"""Lines of exponents, and of which σ."""
 _BINS = 8
 _FEWEST = 20  # points in a bin
 _DINO_SIZE = 720, 576
@@ -115,8 +117,9 @@ def run(cell: Cell) -> list[Row]:
                         "n_cameras": len(scene.poses),
                     }
                 )
-    fits = {"fit": sigma, "fit, image noise": rms_sigma(s.image_covariance)[good] / s.diameter}
-    rows += [{"by": by, "n_good": int(good.sum()), **exponents(values, sizes)} for by, sizes in fits.items()]
+    image = rms_sigma(s.image_covariance)[good] / s.diameter
+    for by, sizes in zip(FITS, (sigma, image), strict=True):
+        rows.append({"by": by, "n_good": int(good.sum()), **exponents(values, sizes)})
     return rows
 
 
@@ -159,9 +162,9 @@ def text(result: Result) -> str:
             lines.append(f"{name:14} {by:6} {ends}")
     lines.append("exponents of σ ∝ depth^a views^b angle^c")
     for row in result.table:
-        if row["by"].startswith("fit"):
+        if row["by"] in FITS:
             powers = ", ".join(f"{by} {row[f'exponent_{by}']:+.2f}" for by in PROPERTIES)
-            lines.append(f"{row['data']:14} {'total' if row['by'] == 'fit' else 'own image noise':15} {powers}")
+            lines.append(f"{row['data']:14} {FITS[row['by']]:15} {powers}")
     return "\n".join(lines)
 
 

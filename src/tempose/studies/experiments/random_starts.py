@@ -50,6 +50,8 @@ RUNS = {
 }
 """Which U and step, and how it is minimised."""
 KINDS = ("paper", "default")
+OPTIMA = {kind: f"optimum, {kind}" for kind in KINDS}
+"""The lines of the optima that runs are compared with."""
 ANNEAL = (0.01, 0.03, 0.1, 0.3, 1.0)  # inverse temperatures of the first half of an annealed run
 BLOCK = 25  # iterations between two looks at U
 CLOSE = 0.01  # relative distance to U* that counts as success
@@ -172,7 +174,7 @@ def run(cell: Cell) -> list[Row]:
                 {"run": name, "basin": reached, **_measured(problem, done, optimum.potential, cell, made.truth)}
             )
         proved = certify(problem.posterior, optimum.poses).certified is True
-        rows.append({"run": f"optimum, {kind}", "proved": proved, **_errors(optimum.poses, made.truth)})
+        rows.append({"run": OPTIMA[kind], "proved": proved, **_errors(optimum.poses, made.truth)})
     return rows
 
 
@@ -206,7 +208,7 @@ def table(rows: list[Row]) -> list[Row]:
     for setting, name in dict.fromkeys((row["setting"], row["run"]) for row in rows):
         here = [row for row in rows if (row["setting"], row["run"]) == (setting, name)]
         line: Row = {"setting": setting, "run": name, "graphs": len(here)}
-        if name.startswith("optimum"):
+        if name in OPTIMA.values():
             line["proved"] = float(np.mean([row["proved"] for row in here]))
         else:
             excess, arrived = (
@@ -267,7 +269,7 @@ def _setting(name: str, rows: list[Row]) -> str:
             shares = [f"{100 * r['success']:.0f}%", f"{100 * r['basin']:.0f}%", when, end]
         turned = f"{r['mean_rotation_deg']:.2f} ± {r['mean_rotation_deg_sd']:.2f}"
         lines.append([r["run"], *shares, turned, f"{r['mean_translation']:.3f} ± {r['mean_translation_sd']:.3f}"])
-    proved = {r["run"].removeprefix("optimum, "): r["proved"] for r in rows if "proved" in r}
+    proved = {kind: r["proved"] for kind, name in OPTIMA.items() for r in rows if r["run"] == name}
     share = ", ".join(f"{kind} {100 * known:.0f}%" for kind, known in proved.items())
     return f"{head}\n{text_table(lines)}\nU* is proved to be the global optimum in: {share}"
 
