@@ -179,7 +179,7 @@ def test_command_line_without_any_noise_level(problem, tmp_path: Path, capsys):
     file.write_text("\n".join(",".join(row[k] for k in keep) for row in table) + "\n")
     write_poses(tmp_path / "truth.csv", made.truth)
     command = ["solve", str(file), "-o", str(tmp_path / "out"), "--robust", "--draws", "0", "--quiet"]
-    assert main(command) == 2  # no precisions, no noise levels
+    assert main(command) == 1  # no precisions, no noise levels
     assert "sigma_rot_deg" in capsys.readouterr().err
     assert main([*command, "--noise", "auto", "--trust-odometry", "--tail", "gaussian"]) == 0
     assert json.loads((tmp_path / "out/result.json").read_text())["robust"]["distrusted_edges"] == wrong.sum()
