@@ -24,7 +24,7 @@ from tempose.analysis.diagnostics import Diagnostics, Level
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
-from tempose.analysis.summary import NodeSummary, RelativeSummary, median_of_finite, relative_summary
+from tempose.analysis.summary import NodeSummary, median_of_finite, relative_summary
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -34,6 +34,7 @@ from tempose.model.pose import Pose
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
+from tempose.model.relative import RelativeSummary
 from tempose.model.residuals import Residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.certificate import Certificate
@@ -142,8 +143,7 @@ class Solution:
             return relative_summary(self.analysis.own_draws, self.estimate, a, b)
         if self.laplace is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        mean, covariance = self.laplace.relative(a, b)
-        return RelativeSummary(a, b, mean, covariance, "laplace", 0)
+        return self.laplace.relative(a, b)
 
     @property
     def posterior(self) -> Posterior:

@@ -81,7 +81,7 @@ def test_relative_covariance_is_laplace_at_low_noise(eight: Case, tmp_path: Path
     assert laplace is not None
     for a, b in ((0, 5), (3, 7)):
         got = relative_summary(draws, eight.best, a, b)
-        _, expected = laplace.relative(a, b)
+        expected = laplace.relative(a, b).covariance
         ess = np.array([ess_bulk(x[None] ** 2) for x in relative_coordinates(draws, a, b).T])
         assert ess.min() > 150.0
         sigma = np.sqrt(np.diag(expected))

@@ -152,7 +152,7 @@ def test_edge_and_relative_covariances_agree_with_the_joint() -> None:
     by_edge = laplace.edge_covariances()
     for k in (0, 5, 11):
         i, j = made.graph.edge_i[k], made.graph.edge_j[k]
-        np.testing.assert_allclose(by_edge[k], laplace.relative(int(j), int(i))[1], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(by_edge[k], laplace.relative(int(j), int(i)).covariance, rtol=1e-9, atol=1e-15)
 
 
 def test_surprise_is_one_on_average_and_blind_on_bridges() -> None:

@@ -10,6 +10,7 @@ from tempose.analysis.regions import LEVELS, inside, probability_within, squared
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
+from tempose.model.relative import RelativeSummary
 from tempose.studies.coverage import column, coverage, pair_distance, shares
 
 
@@ -51,7 +52,11 @@ def test_the_error_of_a_pair_is_seen_from_its_first_node() -> None:
     q, t = se3.a_from_b(poses[0], poses[1])
     off = np.array([0.1, 0.0, 0.0, 0.0, 0.2, 0.0])
     mean = (q, t - off[3:])
-    assert pair_distance(mean, np.eye(6), truth, 0, 1) == pytest.approx(0.04)
+    assert pair_distance(RelativeSummary(0, 1, mean, np.eye(6), "laplace"), truth) == pytest.approx(0.04)
     turned = quat.multiply(quat.conjugate(quat.exp(off[:3])), q)
-    assert pair_distance((turned, t), np.eye(6), truth, 0, 1, dimension=3) == pytest.approx(0.01)
-    assert pair_distance(mean, np.eye(6), truth, 1, 0) > 0.1  # the other way round is another pose
+    assert pair_distance(RelativeSummary(0, 1, (turned, t), np.eye(6), "laplace"), truth, dimension=3) == pytest.approx(
+        0.01
+    )
+    assert (
+        pair_distance(RelativeSummary(1, 0, mean, np.eye(6), "laplace"), truth) > 0.1
+    )  # the other way round is another pose

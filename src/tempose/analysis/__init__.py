@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tempose.analysis.modes import Modes as Modes
     from tempose.analysis.modes import find_modes as find_modes
     from tempose.analysis.summary import NodeSummary as NodeSummary
-    from tempose.analysis.summary import RelativeSummary as RelativeSummary
     from tempose.analysis.summary import relative_summary as relative_summary
     from tempose.analysis.summary import summarise as summarise
 
@@ -50,7 +49,6 @@ _WHERE = {
     "Modes": "modes",
     "find_modes": "modes",
     "NodeSummary": "summary",
-    "RelativeSummary": "summary",
     "relative_summary": "summary",
     "summarise": "summary",
 }

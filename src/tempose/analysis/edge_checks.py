@@ -280,12 +280,13 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     curvature = Curvature(reduced)
     minimum = minimise(curvature, estimate)
     try:
-        (wxyz, t), sigma = Laplace(curvature, minimum.poses).relative(j, i)
+        predicted = Laplace(curvature, minimum.poses).relative(j, i)
     except NotPositiveDefiniteError:
         return math.nan, 0, math.nan
     root, range_ = (x[edge] for x in _information_roots(posterior))
     if posterior.priors.is_flat and rest.position_component[a] != rest.position_component[b]:
         root[3:], range_[3:] = 0.0, 0.0
+    (wxyz, t), sigma = predicted.mean, predicted.covariance
     omega = quat.log(quat.multiply(graph.j_from_i_wxyz[edge], quat.conjugate(wxyz)))
     error = root @ np.concatenate([omega, np.nan_to_num(graph.j_from_i_t[edge] - t)])
     z2 = float(error @ np.linalg.solve(np.eye(6) + root @ sigma @ root, error))

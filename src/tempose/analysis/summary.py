@@ -16,8 +16,8 @@ from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, position_determined
-from tempose.model.pose import Pose
 from tempose.model.poses import Poses
+from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
 
 
@@ -99,37 +99,6 @@ def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_dr
     sign, logdet = np.linalg.slogdet(covariance)
     entropy = np.where(sign > 0, 0.5 * (6.0 * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
     return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, gauge, source, n_draws)
-
-
-@dataclass(frozen=True)
-class RelativeSummary:
-    """Posterior of the pose of ``b`` seen from ``a``; it needs no gauge.
-
-    ``mean`` is ``a_from_b`` as (wxyz, translation); ``covariance`` (6, 6) is of the perturbation in a's frame,
-    ``R = Exp(ω) R̂``, ``t = t̂ + δ``, rotation first.
-    """
-
-    a: NodeId
-    b: NodeId
-    mean: tuple[Array, Array]
-    covariance: Array
-    source: str
-    n_draws: int
-
-    @property
-    def pose(self) -> Pose:
-        """The mean ``a_from_b``."""
-        return Pose(*self.mean)
-
-    @property
-    def sigma_rot_deg(self) -> float:
-        """Standard deviation per axis, degrees."""
-        return float(np.degrees(np.sqrt(np.trace(self.covariance[:3, :3]) / 3.0)))
-
-    @property
-    def sigma_pos(self) -> float:
-        """Standard deviation per axis, length units."""
-        return float(np.sqrt(np.trace(self.covariance[3:, 3:]) / 3.0))
 
 
 def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> RelativeSummary:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from tempose.model.poses import Poses as Poses
     from tempose.model.posterior import Posterior as Posterior
     from tempose.model.priors import Priors as Priors
+    from tempose.model.relative import RelativeSummary as RelativeSummary
     from tempose.model.residuals import Residuals as Residuals
     from tempose.model.robust import RobustLikelihood as RobustLikelihood
 
 _WHERE = {
+    "RelativeSummary": "relative",
     "Residuals": "residuals",
     "Bingham": "bingham",
     "GraphBuilder": "builder",

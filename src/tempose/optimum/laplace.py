@@ -18,6 +18,7 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, part_means
 from tempose.model.poses import Poses
+from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
 from tempose.optimum.hessian import Curvature
 
@@ -177,8 +178,8 @@ class Laplace:
         sigma = np.block([[self.factor.inverse_blocks([i], [j])[0] for j in rows] for i in rows]) / self.beta
         return np.where(held[:, None] | held[None, :], 0.0, sigma)
 
-    def relative(self, a: NodeId, b: NodeId) -> tuple[tuple[Array, Array], Array]:
-        """Mean ``a_from_b`` and its covariance (6, 6) in a's frame; independent of the gauge.
+    def relative(self, a: NodeId, b: NodeId) -> RelativeSummary:
+        """The pose of ``b`` seen from ``a``; independent of the gauge.
 
         With world perturbations, ``R_aᵀR_b`` turns by ``R_aᵀ(ω_b − ω_a)`` and ``R_aᵀ(p_b − p_a)`` moves by
         ``R_aᵀ(δ_b − δ_a + [p_b − p_a]× ω_a)``.
@@ -190,7 +191,7 @@ class Laplace:
         J = np.zeros((6, 12))
         J[:3, :3], J[:3, 6:9] = -Rt, Rt
         J[3:, :3], J[3:, 3:6], J[3:, 9:] = Rt @ se3.hat(p[rb] - p[ra]), -Rt, Rt
-        return mean, J @ self.joint(a, b) @ J.T
+        return RelativeSummary(a, b, mean, J @ self.joint(a, b) @ J.T, "laplace")
 
 
 def _motion_effect(position: Array) -> Array:

@@ -13,6 +13,7 @@ from tempose.analysis.regions import LEVELS, inside, squared_distance
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
+from tempose.model.relative import RelativeSummary
 from tempose.studies.store import Row
 
 __all__ = ["LEVELS", "Coverage", "column", "coverage", "pair_distance", "shares"]
@@ -78,19 +79,18 @@ def shares(squared: Mapping[str, Array], dimension: int) -> Row:
     return row
 
 
-def pair_distance(
-    mean: tuple[Array, Array], covariance: Array, truth: Poses, a: int, b: int, *, dimension: int = 6
-) -> float:
+def pair_distance(found: RelativeSummary, truth: Poses, *, dimension: int = 6) -> float:
     """Squared distance of the true relative pose of two nodes from its estimate.
 
     Parameters
     ----------
-    mean, covariance
-        Pose of row ``b`` seen from row ``a``, and the covariance (6, 6) of its rotation vector and translation in a's frame.
+    found
+        Pose of ``b`` seen from ``a``.
     dimension
         6, or 3 for the rotation alone.
     """
-    wxyz, position = truth.wxyz, truth.position
+    wxyz, position, mean, covariance = truth.wxyz, truth.position, found.mean, found.covariance
+    a, b = truth.row(found.a), truth.row(found.b)
     q, t = se3.a_from_b((wxyz[a], position[a]), (wxyz[b], position[b]))
     error = np.concatenate([quat.log(quat.multiply(q, quat.conjugate(mean[0]))), t - mean[1]])
     return float(squared_distance(error[:dimension], covariance[:dimension, :dimension]))

@@ -253,6 +253,8 @@ def _laplace_levels(laplace: Laplace | None, graph: PoseGraph, pairs: Index, tru
     levels: list[float | None] = []
     for (a, b), error in zip(pairs.tolist(), true, strict=True):
         ids = graph.node_ids
-        covariance = laplace.joint(ids[b], ids[b])[:6, :6] if a == WORLD else laplace.relative(ids[a], ids[b])[1]
+        covariance = (
+            laplace.joint(ids[b], ids[b])[:6, :6] if a == WORLD else laplace.relative(ids[a], ids[b]).covariance
+        )
         levels.append(float(probability_within(squared_distance(error, covariance), 6)))
     return levels

@@ -44,7 +44,7 @@ def run(cell: Cell) -> list[Row]:
     laplace = solve(made.graph, draws=0).laplace
     assert laplace is not None
     a, b = cell["a"], cell["b"]
-    return [{"squared": pair_distance(*laplace.relative(made.truth.ids[a], made.truth.ids[b]), made.truth, a, b)}]
+    return [{"squared": pair_distance(laplace.relative(made.truth.ids[a], made.truth.ids[b]), made.truth)}]
 
 
 def table(rows: list[Row]) -> list[Row]:

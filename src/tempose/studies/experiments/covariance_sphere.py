@@ -52,7 +52,7 @@ def run(cell: Cell) -> list[Row]:
     pairs = rng.integers(0, len(ids), (len(READINGS), cell["pairs"], 2))[READINGS.index(reading)].tolist()
     return [
         {
-            "squared": pair_distance(*solution.laplace.relative(ids[a], ids[b]), truth(), a, b),
+            "squared": pair_distance(solution.laplace.relative(ids[a], ids[b]), truth()),
             "reduced_chi_square": solution.reduced_chi_square,
         }
         for a, b in pairs

@@ -86,12 +86,12 @@ def _draw_example(ax: Any, seed: int) -> None:
     solution = solve(case.graph, draws=4000, seed=seed)
     assert solution.draws is not None and solution.laplace is not None
     ids, anchor = case.graph.node_ids, int(case.graph.anchors[0])
-    widths = [float(np.trace(solution.laplace.relative(ids[anchor], name)[1][3:5, 3:5])) for name in ids]
+    widths = [float(np.trace(solution.laplace.relative(ids[anchor], name).covariance[3:5, 3:5])) for name in ids]
     node = int(np.argmax(widths))
     rows = np.concatenate([np.asarray(a[:, [anchor, node]]) for a in solution.draws.arrays])
     xy = se3.a_from_b((rows[:, 0, :4], rows[:, 0, 4:]), (rows[:, 1, :4], rows[:, 1, 4:]))[1][:, :2]
-    (_, mean), covariance = solution.laplace.relative(ids[anchor], ids[node])
-    mean, covariance = mean[:2], covariance[3:5, 3:5]
+    found = solution.laplace.relative(ids[anchor], ids[node])
+    mean, covariance = found.mean[1][:2], found.covariance[3:5, 3:5]
     limit = squared_radius(LEVEL, 2)
     share = np.mean(squared_distance(xy - mean, covariance) < limit)
     angle = np.linspace(0, 2 * np.pi, 200)

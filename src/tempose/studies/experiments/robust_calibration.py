@@ -85,7 +85,7 @@ def distances(laplace: Laplace, truth: Poses, cell: Cell) -> Array:
     pairs = [rng.choice(len(truth), 2, replace=False).tolist() for _ in range(PAIRS)]
     size = _dimension(cell)
     return np.array(
-        [pair_distance(*laplace.relative(truth.ids[a], truth.ids[b]), truth, a, b, dimension=size) for a, b in pairs]
+        [pair_distance(laplace.relative(truth.ids[a], truth.ids[b]), truth, dimension=size) for a, b in pairs]
     )
 
 
