@@ -177,9 +177,9 @@ def refuse_other_run(directory: Path, description: dict[str, Any], *, whole: boo
     compared = {*old, *description} if whole else description
     different = sorted(k for k in compared if old.get(k) != description.get(k) and k != "draws_per_chain")
     if different:
+        said = ", ".join("graph or options" if k == "fingerprint" else k for k in different)
         raise DrawsError(
-            f"{directory} holds draws of another run (different: {', '.join(different)}); "
-            "use another directory, or remove it to start anew"
+            f"{directory} holds draws of another run (different: {said}); use another directory, or --overwrite this one"
         )
 
 
