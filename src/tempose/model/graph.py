@@ -21,6 +21,9 @@ from tempose.model.measurements import Measures
 from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table, plain_id
 from tempose.model.topology import SpanningTree
 
+WORLD = "world"
+"""Name of the node that is the world itself."""
+
 
 @dataclass(frozen=True, eq=False)
 class PoseGraph:
@@ -50,7 +53,7 @@ class PoseGraph:
     initial
         Poses that came with the graph (odometry, an earlier solution): a possible start, never truth.
     fixed
-        Ids that the graph's author declared fixed; the first one in each component is its gauge.
+        Ids of nodes that are held where they are, any number: see ``fixed_at``.
     notices
         What a reader had to say about the file, one line each.
     origin
@@ -58,6 +61,28 @@ class PoseGraph:
     inlier_prior
         Prior probability (m,) that each edge is right, for robust likelihoods; NaN where the edge has none of its own,
         ``None`` if no edge has.
+    dimension
+        3, or 2 for a planar graph: every rotation is about z, every z is 0, and a node has three coordinates. Its
+        concentrations are one number per edge, and its translation precisions (m, 3, 3) have no row for z.
+    coupling
+        How translations go with rotations where their errors are correlated: matrices B (m, 3, 3) in j's frame, with
+        ``t_ij | q_ij ~ N(μ_ij − B s, P⁻¹)``, ``s = 2wν``; ``None`` if no edge has any. Of a joint information Ω (rotation
+        first) ``B = Ω_tt⁻¹ Ω_tR``, ``Λ = 2(Ω_RR − Ω_Rt Ω_tt⁻¹ Ω_tR)`` and ``P = Ω_tt``.
+    arm
+        The point of node i that the translation is about, in i's frame (m, 3), an antenna for instance; ``None`` if all are
+        zero, the nodes themselves. ``μ_ij = R_j (c_i + R_iᵀ arm − c_j)``.
+    landmarks
+        Ids of nodes that have a position and no orientation. Edges go from them, never to them, without a rotation.
+    fixed_at
+        Where the fixed nodes are held; by default where ``initial`` has them, else at the identity.
+    world_origin
+        What was subtracted from all coordinates of the world (3,), so that nothing is lost to rounding: user's coordinates
+        are those of the graph plus this.
+
+    Notes
+    -----
+    A node named :data:`WORLD` is the world itself: always fixed, at the identity. What is known about single nodes (a GPS
+    fix, an attitude, a prior) is an edge from the node to it, in the world's axes.
     """
 
     node_ids: tuple[NodeId, ...]
@@ -72,11 +97,18 @@ class PoseGraph:
     notices: tuple[str, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict)
     inlier_prior: Array | None = None
+    dimension: int = 3
+    coupling: Array | None = None
+    arm: Array | None = None
+    landmarks: tuple[NodeId, ...] = ()
+    fixed_at: Poses | None = None
+    world_origin: Array = field(default_factory=lambda: np.zeros(3))
 
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
         put("node_ids", tuple(map(plain_id, self.node_ids)))
         put("fixed", tuple(map(plain_id, self.fixed)))
+        put("landmarks", tuple(map(plain_id, self.landmarks)))
         put("notices", tuple(self.notices))
         if len(self.index) != len(self.node_ids):
             raise GraphError(f"node {first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
@@ -86,6 +118,11 @@ class PoseGraph:
         for name in self.fixed:
             if name not in self.index:
                 raise GraphError(f"fixed node {name!r} is not in the graph")
+        for name in self.landmarks:
+            if name not in self.index:
+                raise GraphError(f"landmark {name!r} is not in the graph")
+        if self.dimension not in (2, 3):
+            raise GraphError(f"a graph has dimension 3, or 2 if it is planar, not {self.dimension}")
         put("edge_i", np.array(self.edge_i, dtype=np.int64).reshape(-1))
         put("edge_j", np.array(self.edge_j, dtype=np.int64).reshape(-1))
         m = len(self.edge_i)
@@ -103,12 +140,22 @@ class PoseGraph:
             if prior.shape != (m,):
                 raise GraphError(f"inlier_prior must have shape ({m},), one number per edge, not {prior.shape}")
             put("inlier_prior", None if np.all(np.isnan(prior)) else prior)
+        for name, shape in (("coupling", (m, 3, 3)), ("arm", (m, 3))):
+            value = getattr(self, name)
+            if value is not None:
+                value = np.array(value, dtype=np.float64)
+                if value.shape != shape:
+                    raise GraphError(f"{name} must have shape {shape}, not {value.shape}")
+                put(name, value if np.any(value) else None)
+        put("world_origin", np.array(self.world_origin, dtype=np.float64).reshape(3))
         self._check_edges()
         length = np.linalg.norm(self.j_from_i_wxyz, axis=1, keepdims=True)
         # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
         put("j_from_i_wxyz", np.where(np.abs(length - 1.0) <= 1e-15, self.j_from_i_wxyz, self.j_from_i_wxyz / length))
         if self.initial is not None:
             put("initial", self.initial.select(self.node_ids))
+        put("fixed_at", self._fixed_poses())
+        self._check_plane()
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, np.ndarray):
@@ -144,6 +191,58 @@ class PoseGraph:
                 known & ~((self.inlier_prior > 0.0) & (self.inlier_prior <= 1.0)),
                 "has a prior inlier probability that is not above 0 and at most 1",
             )
+
+        landmark = self.is_landmark
+        self._refuse(
+            landmark[self.edge_j], "goes to a landmark, which has no axes to measure in; landmarks are where edges start"
+        )
+        self._refuse(
+            landmark[self.edge_i] & (self.mean_concentration > 0.0),
+            "has a rotation, and starts at a landmark, which has none; give it a concentration of zero",
+        )
+        if self.coupling is not None:
+            tied = np.any(self.coupling, axis=(1, 2))
+            self._refuse(~np.all(np.isfinite(self.coupling), axis=(1, 2)), "has a coupling that is not finite")
+            self._refuse(tied & ~self.has_translation, "has a coupling of its translation, and no translation")
+        if self.arm is not None:
+            self._refuse(~np.all(np.isfinite(self.arm), axis=1), "has a lever arm that is not finite")
+            self._refuse(np.any(self.arm, axis=1) & landmark[self.edge_i], "has a lever arm at a landmark")
+
+    def _fixed_poses(self) -> Poses:
+        """Where the fixed nodes are held, the world included."""
+        names = [*self.fixed, *([WORLD] if self.world is not None and WORLD not in self.fixed else [])]
+        at = Poses.identity(names)
+        wxyz, position = at.wxyz.copy(), at.position.copy()
+        unknown: dict[int, NodeId] = {}
+        for row, name in enumerate(names):
+            known = next((poses for poses in (self.fixed_at, self.initial) if poses is not None and name in poses), None)
+            if known is not None and name != WORLD:
+                wxyz[row], position[row] = known.wxyz[known.row(name)], known.position[known.row(name)]
+            elif len(names) > 1:  # at the identity, if it is alone in its component
+                other = unknown.setdefault(int(self.component[self.index[name]]), name)
+                if other != name:
+                    raise GraphError(
+                        f"nodes {other!r} and {name!r} are both fixed, and nothing says where: give their poses"
+                    )
+        return Poses(tuple(names), wxyz, position)
+
+    def _check_plane(self) -> None:
+        """Refuse what leaves the plane of a planar graph."""
+        if not self.is_planar:
+            return
+        tilted = np.any(np.abs(self.j_from_i_wxyz[:, 1:3]) > 1e-9, axis=1)
+        self._refuse(tilted, "turns about another axis than z, in a planar graph")
+        self._refuse(np.nan_to_num(np.abs(self.j_from_i_t[:, 2])) > 0.0, "leaves the plane z = 0 of a planar graph")
+        if self.concentration.ndim != 1:
+            raise GraphError("a planar graph has one concentration per edge, for the rotation about z")
+        if self.translation_precision.ndim == 3:
+            P = self.translation_precision
+            self._refuse(np.any(P[:, 2, :], axis=1), "has a precision out of the plane, in a planar graph")
+        for poses in (self.initial, self.fixed_at):
+            if poses is not None and len(poses):
+                out = np.abs(np.column_stack([poses.wxyz[:, 1:3], poses.position[:, 2]])).max(axis=1) > 1e-9
+                if np.any(out):
+                    raise GraphError(f"the pose of node {poses.ids[int(np.argmax(out))]!r} leaves the plane z = 0")
 
     def _refuse(self, bad: Mask, why: str, by_row: bool = False) -> None:
         if np.any(bad):
@@ -267,8 +366,78 @@ class PoseGraph:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether every edge has one λ and one σ², the model of the paper."""
-        return self.concentration.ndim == 1 and self.translation_precision.ndim == 1
+        """Whether every edge has one λ and one σ², the model of the paper; lever arms may be."""
+        return self.concentration.ndim == 1 and self.translation_precision.ndim == 1 and self.coupling is None
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether all happens in the plane z = 0."""
+        return self.dimension == 2
+
+    @cached_property
+    def axes(self) -> Index:
+        """Which of a node's six coordinates (rotation vector, position) the graph is about: all, or ωz, x and y."""
+        return np.array([2, 3, 4] if self.is_planar else [0, 1, 2, 3, 4, 5])
+
+    @property
+    def world(self) -> int | None:
+        """Row of the node :data:`WORLD`, if something is known about single nodes."""
+        return self.index.get(WORLD)
+
+    @cached_property
+    def is_fixed(self) -> Mask:
+        """Which nodes (n,) are held, the world included."""
+        return self._rows_of((*self.fixed, *([WORLD] if self.world is not None else [])))
+
+    @cached_property
+    def is_landmark(self) -> Mask:
+        """Which nodes (n,) have a position and no orientation."""
+        return self._rows_of(self.landmarks)
+
+    def _rows_of(self, names: Sequence[NodeId]) -> Mask:
+        out = np.zeros(self.n_nodes, dtype=bool)
+        out[[self.index[name] for name in names]] = True
+        return out
+
+    @cached_property
+    def free(self) -> Mask:
+        """Which of the six coordinates of each node (n, 6) can change at all, whatever the gauge."""
+        free = np.zeros((self.n_nodes, 6), dtype=bool)
+        free[:, self.axes] = True
+        free[self.is_landmark, :3] = False
+        free[self.is_fixed] = False
+        return free
+
+    @cached_property
+    def reported(self) -> tuple[NodeId, ...]:
+        """Ids of the nodes that results are about: all but the world."""
+        return tuple(name for name in self.node_ids if name != WORLD)
+
+    @cached_property
+    def is_absolute(self) -> Mask:
+        """Which edges (m,) say where a single node is: one of their ends is the world."""
+        return np.zeros(self.n_edges, dtype=bool) if self.world is None else np.asarray(self.edge_j == self.world)
+
+    @cached_property
+    def has_rotation(self) -> Mask:
+        """Which edges (m,) measure a rotation, about all axes; of the others nothing may read the quaternion as one."""
+        if self.concentration.ndim == 1:
+            return self.concentration > 0.0
+        values = self.concentration if self.concentration.ndim == 2 else np.linalg.eigvalsh(self.concentration)
+        return np.asarray(values.min(axis=1, initial=np.inf) > 1e-12 * values.max(axis=1, initial=0.0))
+
+    @cached_property
+    def ranks(self) -> tuple[Array, Array]:
+        """How many numbers the rotation and the translation of each edge measure (m,), (m,)."""
+        return (
+            _rank(self.concentration, 1 if self.is_planar else 3),
+            _rank(self.translation_precision, self.dimension) * self.has_translation,
+        )
+
+    @cached_property
+    def freedom(self) -> Array:
+        """How many numbers each edge measures (m,): 6, or 3 in the plane, if it measures everything."""
+        return self.ranks[0] + self.ranks[1]
 
     @cached_property
     def concentration_matrices(self) -> Array:
@@ -383,8 +552,9 @@ class PoseGraph:
 
     @cached_property
     def anchors(self) -> Index:
-        """Row of the gauge node of each component: its first ``fixed`` node, else its first node."""
-        rows = [self.index[name] for name in self.fixed] + list(range(self.n_nodes))
+        """Row of the gauge node of each component: the world, its first ``fixed`` node, else its first node."""
+        rows = [] if self.world is None else [self.world]
+        rows += [self.index[name] for name in self.fixed] + list(range(self.n_nodes))
         chosen: dict[int, int] = {}
         for row in rows:
             chosen.setdefault(int(self.component[row]), row)
@@ -416,6 +586,7 @@ class PoseGraph:
             edge_j=new_row[part.edge_j],
             initial=None if self.initial is None else self.initial.select(ids),
             fixed=tuple(name for name in self.fixed if name in kept),
+            landmarks=tuple(name for name in self.landmarks if name in kept),
         )
 
     def with_edges(self, keep: Mask) -> PoseGraph:
@@ -428,7 +599,10 @@ class PoseGraph:
             j_from_i_t=self.j_from_i_t[keep],
             concentration=self.concentration[keep],
             translation_precision=self.translation_precision[keep],
-            inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
+            **{
+                name: None if getattr(self, name) is None else getattr(self, name)[keep]
+                for name in ("inlier_prior", "coupling", "arm")
+            },
         )
 
     def components(self) -> list[PoseGraph]:
@@ -463,6 +637,15 @@ class PoseGraph:
             )
         first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
         return first, second
+
+
+def _rank(precision: Array, most: int) -> Array:
+    """Along how many of ``most`` axes a precision (m,), (m, 3) or (m, 3, 3) says something (m,)."""
+    if precision.ndim == 1:
+        return np.where(precision > 0.0, float(most), 0.0)
+    values = precision if precision.ndim == 2 else np.linalg.eigvalsh(precision)
+    known = np.sum(values > 1e-12 * values.max(axis=1, initial=0.0, keepdims=True), axis=1)
+    return np.minimum(known, most).astype(np.float64)
 
 
 def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) -> Array:

@@ -39,14 +39,14 @@ class Posterior:
     # ------------------------------------------------------------------ the definition
 
     def potential_by_edge(self, poses: Poses) -> tuple[Array, Array]:
-        """Rotation and translation terms of each edge's energy (m,), ``νᵀΛν`` and ``½ rᵀPr``."""
+        """Rotation and translation terms of each edge's energy (m,), ``νᵀΛν`` and ``½ (r + Bs)ᵀP(r + Bs)``."""
         r = residuals(self.graph, poses)
-        t = np.nan_to_num(r.translation)
+        t = np.nan_to_num(r.unexplained)
         rotation = np.einsum("ma,mab,mb->m", r.nu, self.graph.concentration_matrices, r.nu)
         return rotation, 0.5 * np.einsum("ma,mab,mb->m", t, self.graph.translation_precision_matrices, t)
 
     def energies(self, poses: Poses) -> Array:
-        """Quadratic energy of each edge (m,), ``νᵀΛν + ½ rᵀPr``."""
+        """Quadratic energy of each edge (m,), ``νᵀΛν + ½ (r + Bs)ᵀP(r + Bs)``."""
         rotation, translation = self.potential_by_edge(poses)
         return rotation + translation
 

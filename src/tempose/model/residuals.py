@@ -22,13 +22,17 @@ class Residuals:
         ``ν = vec(q_ij ⊗ conj(q_j q̄_i))`` (m, 3) in j's frame, signed so that its scalar partner is ≥ 0;
         ``|ν| = sin(θ/2)``.
     translation
-        ``t_ij − μ_ij`` (m, 3) in j's frame, ``μ_ij = R_j (c_i − c_j)``; NaN for edges without a translation.
+        ``r = t_ij − μ_ij`` (m, 3) in j's frame, ``μ_ij = R_j (c_i + R_iᵀ arm − c_j)``; NaN for edges without a translation.
+    unexplained
+        ``r + B s`` (m, 3), ``s = 2wν = sin θ · n``: what is left of the translation's residual once the rotation's has
+        explained what it can; the same as ``translation`` for edges whose errors are not correlated.
     angle
         Rotation residual θ (m,), radians.
     """
 
     nu: Array
     translation: Array
+    unexplained: Array
     angle: Array
 
 
@@ -40,5 +44,10 @@ def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
     relative = quat.multiply(q[j], quat.conjugate(q[i]))
     error = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(relative))
     error = np.where(error[:, :1] < 0.0, -error, error)
-    mu = quat.rotate(q[j], c[i] - c[j])
-    return Residuals(error[:, 1:], graph.j_from_i_t - mu, quat.angle(error))
+    seen = c[i] if graph.arm is None else c[i] + quat.rotate(poses.wxyz[i], graph.arm)
+    translation = graph.j_from_i_t - quat.rotate(q[j], seen - c[j])
+    unexplained = translation
+    if graph.coupling is not None:
+        s = 2.0 * error[:, :1] * error[:, 1:]
+        unexplained = translation + np.einsum("mab,mb->ma", graph.coupling, s)
+    return Residuals(error[:, 1:], translation, unexplained, quat.angle(error))
