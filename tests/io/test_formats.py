@@ -280,10 +280,11 @@ def test_csv_round_trips_every_graph(tmp_path, data):
     precision = [rng.uniform(0, 9, m), full[1]][data.draw(st.integers(0, 1))]
     t = rng.standard_normal((m, 3))
     t[rng.random(m) < 0.3] = np.nan
+    initial = random_poses(ids) if data.draw(st.booleans()) else None
+    fixed = (ids[-1], ids[0]) if initial is not None else (ids[-1],)  # several are fixed somewhere
     g = PoseGraph(
         tuple(ids), ends[:, 0], ends[:, 1], quat.random_uniform(rng, m), t, concentration, precision,
-        initial=random_poses(ids) if data.draw(st.booleans()) else None,
-        fixed=(ids[-1], ids[0]) if data.draw(st.booleans()) else (),
+        initial=initial, fixed=fixed if data.draw(st.booleans()) else (),
     )  # fmt: skip
     write_graph(tmp_path / "g.csv", g)
     back = read_graph(tmp_path / "g.csv", FULL)
