@@ -74,6 +74,24 @@ def listed(names: Sequence[object], most: int) -> str:
 # ---------------------------------------------------------------------- the graph
 
 
+def counts(graph: PoseGraph) -> str:
+    """What a graph holds: ``30 planar nodes, 5 landmarks, 80 edges, 4 absolute measurements, 1 component``."""
+    landmarks, absolute = len(graph.landmarks), graph.n_edges - int(np.sum(graph.is_relative))
+    parts = [
+        _count(len(graph.reported) - landmarks, "planar node" if graph.is_planar else "node"),
+        *([_count(landmarks, "landmark")] if landmarks else []),
+        _count(graph.n_edges - absolute, "edge"),
+        *([_count(absolute, "absolute measurement")] if absolute else []),
+        *([_count(len(graph.fixed), "fixed node")] if len(graph.fixed) > 1 else []),
+        _count(graph.n_components, "component"),
+    ]
+    return ", ".join(parts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def of_graph(graph: PoseGraph) -> list[str]:
     """What is unusual about a graph."""
     lines = []

@@ -286,7 +286,7 @@ class Solution:
     def _summary_lines(self) -> list[str]:
         graph = self.graph
         lines = [
-            f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component(s): {self.status}",
+            f"{describe.counts(graph)}: {self.status}",
             f"U = {self.potential:.6g} at the estimate; graph consistency {graph_consistency(graph, self.estimate):.4f}",
         ]
         chi = self.reduced_chi_square

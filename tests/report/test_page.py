@@ -230,6 +230,31 @@ def test_rotation_only_graph_shows_viewing_directions():
         np.testing.assert_allclose(shown, axis, atol=1e-6)
 
 
+def flat_data(**changes) -> ReportData:
+    """The loop in the plane, with two landmarks, a fixed node and two measured positions."""
+    whole = make_data()
+    positions, covariance = whole.positions.copy(), whole.position_covariance.copy()
+    positions[:, 2] = covariance[:, 2, :] = covariance[:, :, 2] = 0.0
+    kind = np.zeros(12, dtype=np.int64)
+    kind[[3, 7]], kind[0] = 1, 2
+    measured = positions[[2, 5]] + [0.3, -0.2, 0.0]
+    given = {"planar": True, "positions": positions, "position_covariance": covariance, "kind": kind}
+    given |= {"fix_nodes": np.array([2, 5]), "fix_positions": measured, "draw_positions": None, "truth_positions": None}
+    return make_data(**(given | changes))
+
+
+def test_plane_landmarks_and_measured_positions_are_told():
+    data = flat_data()
+    payload = payload_of(render_page(data))
+    assert payload["planar"] is True
+    np.testing.assert_array_equal(unpack(payload["kind"]), data.kind)
+    np.testing.assert_array_equal(unpack(payload["fixes"]["nodes"]), [2, 5])
+    np.testing.assert_allclose(unpack(payload["fixes"]["positions"]) + payload["origin"], data.fix_positions, atol=1e-6)
+    assert payload_of(render_page(make_data()))["fixes"] is None
+    with pytest.raises(GraphError, match="fix_positions"):
+        flat_data(fix_nodes=np.array([1]))
+
+
 def test_one_node_without_edges():
     data = ReportData(
         title="one",
@@ -351,12 +376,13 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-@pytest.mark.parametrize("case", ["full", "bare", "directions"])
+@pytest.mark.parametrize("case", ["full", "bare", "directions", "flat"])
 def test_page_runs_in_a_browser(tmp_path, case):
     data = {
         "full": lambda: make_data(node_ids=[EVIL[i % len(EVIL)] + str(i) for i in range(12)]),
         "bare": lambda: make_data(sigmas=False),
         "directions": lambda: make_data(positions=np.zeros((12, 3)), edge_translation=np.full(14, np.nan)),
+        "flat": flat_data,
     }[case]()
     write_page(tmp_path / "report.html", data)
     command = [
@@ -396,6 +422,17 @@ def test_rings_have_the_size_of_the_covariance():
     assert len(rings) == 12 * 3
     np.testing.assert_allclose(np.ptp(rings[:3], axis=1).max(axis=0), 2 * 2 * 3 * np.array([0.1, 0.2, 0.3]), rtol=1e-3)
     assert "2σ ellipsoids, enlarged ×3" in [text.get_text() for text in axes.texts]
+
+
+def test_a_plane_is_drawn_flat():
+    axes = plot_graph(flat_data(), factor=1.0)
+    assert axes.name == "rectilinear"
+    rings = [c for c in axes.collections if len(c.get_paths()) and len(c.get_paths()[0].vertices) > 10]
+    ring = max(rings, key=lambda c: len(c.get_paths())).get_paths()[0].vertices - flat_data().positions[1, :2]
+    inside = np.linalg.inv(flat_data().position_covariance[1, :2, :2])
+    np.testing.assert_allclose(np.einsum("ta,ab,tb->t", ring, inside, ring), 4.0, rtol=1e-6)  # 2σ
+    with pytest.raises(ArgumentError, match="three-dimensional"):
+        plot_graph(make_data(), axes)
 
 
 def test_fitting_factor():

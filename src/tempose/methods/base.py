@@ -51,9 +51,17 @@ class Estimate:
 
 
 def synchronisation_method(
-    connected: bool,
+    connected: bool, *, takes_everything: bool = False
 ) -> Callable[[Callable[Concatenate[PoseGraph, P], Estimate]], Callable[Concatenate[PoseGraph, P], Estimate]]:
-    """Decorator of a method: measures its time, and refuses graphs without edges, or in pieces if ``connected``."""
+    """Decorator of a method: measures its time, and refuses what it cannot take.
+
+    Parameters
+    ----------
+    connected
+        It refuses graphs in pieces.
+    takes_everything
+        It knows landmarks, fixed nodes and measurements of single nodes; the others synchronise relative poses only.
+    """
 
     def decorate(
         method: Callable[Concatenate[PoseGraph, P], Estimate],
@@ -64,14 +72,37 @@ def synchronisation_method(
                 raise NotApplicable("the graph has no edges")
             if connected and graph.n_components > 1:
                 raise NotApplicable(f"needs a connected graph; this one has {graph.n_components} components")
+            if not takes_everything:
+                _refuse_more_than_relative_poses(graph)
             began, cpu_began = time.perf_counter(), time.process_time()
             estimate = method(graph, *args, **kwargs)
             cpu = time.process_time() - cpu_began
+            if graph.is_planar:
+                estimate = replace(estimate, poses=in_the_plane(estimate.poses))
             return replace(estimate, seconds=time.perf_counter() - began, cpu_seconds=cpu)
 
         return run
 
     return decorate
+
+
+def _refuse_more_than_relative_poses(graph: PoseGraph) -> None:
+    held = np.bincount(graph.component[graph.is_fixed], minlength=1)
+    for found, what in (
+        (bool(graph.landmarks), "there are landmarks"),
+        (graph.world is not None, "there are measurements of single nodes"),
+        (bool(np.any(held > 1)), "several nodes are fixed"),
+        (not bool(np.all(graph.has_rotation)), "some edges measure no rotation"),
+    ):
+        if found:
+            raise NotApplicable(f"synchronises relative poses only, and {what}")
+
+
+def in_the_plane(poses: Poses) -> Poses:
+    """The nearest poses in the plane z = 0: what is out of it is rounding."""
+    wxyz, position = poses.wxyz.copy(), poses.position.copy()
+    wxyz[:, 1:3], position[:, 2] = 0.0, 0.0
+    return Poses(poses.ids, quat.normalize(wxyz), position)
 
 
 # ---------------------------------------------------------------------- measurements and weights
@@ -101,7 +132,7 @@ def translation_weights(graph: PoseGraph) -> Array:
     value = (
         graph.translation_precision
         if graph.translation_precision.ndim == 1
-        else np.trace(graph.translation_precision, axis1=1, axis2=2) / 3.0
+        else np.trace(graph.translation_precision, axis1=1, axis2=2) / graph.dimension
     )
     value = np.where(graph.has_translation, value, 0.0)
     positive = value[value > 0.0]

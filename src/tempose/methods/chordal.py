@@ -7,7 +7,7 @@ from tempose.model.graph import PoseGraph
 from tempose.optimum.relaxations import chordal_rotations, with_positions
 
 
-@synchronisation_method(connected=False)
+@synchronisation_method(connected=False, takes_everything=True)
 def chordal(graph: PoseGraph) -> Estimate:
     """Minimise ``Σ λ ‖R_i − R_j R_ij‖²`` over free 3×3 matrices, take the nearest rotations, then solve for positions.
 

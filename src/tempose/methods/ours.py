@@ -11,7 +11,7 @@ from tempose.outliers.em import require_loops
 from tempose.solver import solve
 
 
-@synchronisation_method(connected=False)
+@synchronisation_method(connected=False, takes_everything=True)
 def tg_mcmc(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The paper's optimiser as printed: TG-MCMC at β → ∞ from a random start, with the paper's λ and σ².
 
@@ -21,7 +21,7 @@ def tg_mcmc(graph: PoseGraph, /, **changes: Any) -> Estimate:
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]))
 
 
-@synchronisation_method(connected=False)
+@synchronisation_method(connected=False, takes_everything=True)
 def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The minimum of U: Newton steps from a chordal start, with a proof of global optimality where there is one.
 
@@ -32,7 +32,7 @@ def default(graph: PoseGraph, /, **changes: Any) -> Estimate:
     return Estimate(solution.estimate, solution.status, int(solution.trace[-1, 0]), message=proof)
 
 
-@synchronisation_method(connected=False)
+@synchronisation_method(connected=False, takes_everything=True)
 def robust(graph: PoseGraph, /, **changes: Any) -> Estimate:
     """The minimum of the robust U: wrong edges found, noise levels estimated.
 

@@ -6,7 +6,7 @@ from tempose.methods.base import Estimate, start_on_tree, synchronisation_method
 from tempose.model.graph import PoseGraph
 
 
-@synchronisation_method(connected=False)
+@synchronisation_method(connected=False, takes_everything=True)
 def tree(graph: PoseGraph) -> Estimate:
     """Chain the measured motions along the spanning tree of the largest rotation concentrations.
 

@@ -414,8 +414,15 @@ class PoseGraph:
         return tuple(name for name in self.node_ids if name != WORLD)
 
     @cached_property
+    def is_relative(self) -> Mask:
+        """Which edges (m,) are between two nodes; the others are about a single one, and join it to the world."""
+        if self.world is None:
+            return np.ones(self.n_edges, dtype=bool)
+        return np.asarray((self.edge_i != self.world) & (self.edge_j != self.world))
+
+    @cached_property
     def is_absolute(self) -> Mask:
-        """Which edges (m,) say where a single node is: one of their ends is the world."""
+        """Which edges (m,) measure a single node in the world's axes: they go to the world."""
         return np.zeros(self.n_edges, dtype=bool) if self.world is None else np.asarray(self.edge_j == self.world)
 
     @cached_property

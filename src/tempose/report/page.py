@@ -120,6 +120,13 @@ class ReportData:
         Posterior draws aligned to ``positions``, shape (k, n, 3); the page keeps at most ``MAX_DRAWS``.
     truth_positions
         Known positions in the same frame, shape (n, 3).
+    planar
+        All is in the plane z = 0: the page shows it from above, with ellipses.
+    kind
+        What each node is, shape (n,): 0 a pose, 1 a landmark (a position without an orientation), 2 a fixed pose;
+        ``None`` if all are poses.
+    fix_nodes, fix_positions
+        Positions measured in the world, shape (k, 3), and the nodes they are about, shape (k,).
     traces, histograms
         Curves over the run, and histograms beyond those of residuals and sigmas.
     version
@@ -152,6 +159,10 @@ class ReportData:
     edge_outlier: Array | None = None
     draw_positions: Array | None = None
     truth_positions: Array | None = None
+    planar: bool = False
+    kind: Index | None = None
+    fix_nodes: Index | None = None
+    fix_positions: Array | None = None
     traces: Sequence[Trace] = ()
     histograms: Sequence[Histogram] = ()
     version: str = ""
@@ -173,6 +184,8 @@ class ReportData:
             "edge_surprise": (m,),
             "edge_outlier": (m,),
             "truth_positions": (n, 3),
+            "kind": (n,),
+            "fix_positions": (0 if self.fix_nodes is None else len(self.fix_nodes), 3),
         }
         for name, shape in expected.items():
             value = getattr(self, name)
@@ -247,6 +260,7 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         "title": data.title,
         "unit": data.length_unit,
         "layout": layout,
+        "planar": data.planar,
         "origin": origin.tolist(),
         "ids": list(data.node_ids),
         "positions": pack(positions - origin, "<f4"),
@@ -270,6 +284,8 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         "truth": pack_optional(None if data.truth_positions is None else data.truth_positions - origin)
         if placed
         else None,
+        "kind": None if data.kind is None else pack(data.kind, "<u4"),
+        "fixes": _fixes(data, origin) if placed else None,
         "histograms": [histogram_bins(h) for h in _all_histograms(data)],
         "traces": [_trace(t) for t in data.traces],
     }
@@ -290,6 +306,13 @@ def display_positions(data: ReportData) -> tuple[Array, Layout]:
         rotation = Rotation.from_quat(np.roll(data.world_from_node_wxyz, -1, axis=1))
         return np.asarray(rotation.apply([0.0, 0.0, 1.0]), dtype=np.float64), "directions"
     return (np.zeros_like(positions) if missing else positions), "positions"
+
+
+def _fixes(data: ReportData, origin: Array) -> dict[str, Any] | None:
+    """Return the measured positions and whose they are."""
+    if data.fix_nodes is None or data.fix_positions is None or not len(data.fix_nodes):
+        return None
+    return {"nodes": pack(data.fix_nodes, "<u4"), "positions": pack(data.fix_positions - origin, "<f4")}
 
 
 def _ellipsoids(data: ReportData) -> dict[str, Any] | None:

@@ -14,8 +14,8 @@ from tempose.errors import ArgumentError, FileError, OptionError
 from tempose.report.page import ReportData, display_positions
 from tempose.report.widgets import colour_limits
 
-Axes3D: TypeAlias = Any
-"""``mpl_toolkits.mplot3d.axes3d.Axes3D``, which has no types and may not be installed."""
+Axes: TypeAlias = Any
+"""matplotlib's axes, three-dimensional ones (which have no types) unless the graph is planar; it may not be installed."""
 
 MAX_ELLIPSOIDS = 150
 _RING = np.linspace(0.0, 2 * np.pi, 49)
@@ -23,17 +23,17 @@ _CIRCLE = np.stack([np.cos(_RING), np.sin(_RING)], axis=1)
 _EDGE_GREY, _EDGE_RED = (0.52, 0.56, 0.64), (0.78, 0.13, 0.2)
 
 
-def plot_graph(
-    data: ReportData, ax: Axes3D | None = None, *, level: float = 2.0, factor: float | None = None
-) -> Axes3D:
+def plot_graph(data: ReportData, ax: Axes | None = None, *, level: float = 2.0, factor: float | None = None) -> Axes:
     """Draw the graph: nodes coloured by σ, error ellipsoids as three rings, surprising edges in red.
+
+    A planar graph is drawn flat, with error ellipses.
 
     Parameters
     ----------
     data
         What the report shows.
     ax
-        Three-dimensional axes to draw into; ``None`` makes a new figure.
+        Axes to draw into, three-dimensional ones unless the graph is planar; ``None`` makes a new figure.
     level
         Size of the ellipsoids in σ.
     factor
@@ -42,30 +42,38 @@ def plot_graph(
 
     Returns
     -------
-    Axes3D
+    Axes
         The axes; ``ax.figure`` is the figure.
 
     Raises
     ------
     OptionError
-        If matplotlib is not installed, ``ax`` is flat, or ``level`` or ``factor`` is not positive.
+        If matplotlib is not installed, ``ax`` has the wrong dimension, or ``level`` or ``factor`` is not positive.
     """
     if level <= 0 or (factor is not None and factor <= 0):
         raise OptionError(f"level and factor of the ellipsoids must be positive, got {level} and {factor}")
-    axes = _new_axes() if ax is None else ax
-    if getattr(axes, "name", "") != "3d":
-        raise ArgumentError("plot_graph needs three-dimensional axes: plt.subplot(projection='3d')")
     positions, layout = display_positions(data)
+    flat = data.planar and layout == "positions"
+    axes = _new_axes(flat) if ax is None else ax
+    if (getattr(axes, "name", "") == "3d") == flat:
+        needed = "flat axes, as the graph is planar: plt.subplot()"
+        if not flat:
+            needed = "three-dimensional axes: plt.subplot(projection='3d')"
+        raise ArgumentError(f"plot_graph needs {needed}")
     _draw_edges(axes, data, positions)
     notes = []
     if layout == "directions":
         notes.append("no positions: viewing directions on the unit sphere")
     elif data.position_covariance is not None:
-        factor = fitting_factor(positions, data.position_covariance, level) if factor is None else factor
+        factor = fitting_factor(positions, data.position_covariance, level, flat) if factor is None else factor
         nodes = _ellipsoid_nodes(data.position_covariance)
         _draw_ellipsoids(axes, positions, data.position_covariance, nodes, level * factor, _node_colours(data)[0])
         if len(nodes):
-            notes.append(f"{level:g}σ ellipsoids" + (f", enlarged ×{factor:g}" if factor != 1 else ""))
+            notes.append(
+                f"{level:g}σ {'ellipses' if flat else 'ellipsoids'}"
+                + (f", enlarged ×{factor:g}" if factor != 1 else "")
+            )
+    _draw_fixes(axes, data, positions)
     _draw_nodes(axes, data, positions)
     _label(axes, data, positions, layout == "positions", notes)
     return axes
@@ -98,7 +106,7 @@ def save_picture(data: ReportData, path: str | Path, *, dpi: int = 200) -> None:
     figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)
 
 
-def fitting_factor(positions: Array, covariance: Array, level: float) -> float:
+def fitting_factor(positions: Array, covariance: Array, level: float, flat: bool = False) -> float:
     """Return the round factor (1 … 100) that makes a typical ellipsoid about 1/50 of the graph, if it is smaller.
 
     Parameters
@@ -109,8 +117,10 @@ def fitting_factor(positions: Array, covariance: Array, level: float) -> float:
         Shape (n, 3, 3).
     level
         Size of the ellipsoids in σ.
+    flat
+        Whether there are two axes, not three.
     """
-    sigma = np.sqrt(np.maximum(np.trace(covariance, axis1=1, axis2=2), 0.0) / 3)
+    sigma = np.sqrt(np.maximum(np.trace(covariance, axis1=1, axis2=2), 0.0) / (2 if flat else 3))
     sigma = sigma[np.isfinite(sigma) & (sigma > 0)]
     radius = float(np.linalg.norm(np.ptp(positions, axis=0))) / 2
     if sigma.size == 0 or radius == 0:
@@ -119,7 +129,7 @@ def fitting_factor(positions: Array, covariance: Array, level: float) -> float:
     return max((f for f in (2.0, 5.0, 10.0, 20.0, 50.0, 100.0) if f <= wanted), default=1.0)
 
 
-def _new_axes() -> Axes3D:
+def _new_axes(flat: bool) -> Axes:
     require("matplotlib", "pictures")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -129,7 +139,7 @@ def _new_axes() -> Axes3D:
     figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     with rc_context({"grid.color": "#dfe3ea", "grid.linewidth": 0.6}):
-        return figure.add_subplot(projection="3d")
+        return figure.add_subplot(projection=None if flat else "3d")
 
 
 def _node_colours(data: ReportData) -> tuple[Any, Any, str]:
@@ -151,7 +161,7 @@ def _node_colours(data: ReportData) -> tuple[Any, Any, str]:
     return np.tile(colors.to_rgba("#3a5bd0"), (n, 1)), None, ""
 
 
-def _draw_edges(axes: Axes3D, data: ReportData, positions: Array) -> None:
+def _draw_edges(axes: Axes, data: ReportData, positions: Array) -> None:
     if len(data.edges) == 0:
         return
     heat = np.zeros(len(data.edges))
@@ -167,12 +177,37 @@ def _draw_edges(axes: Axes3D, data: ReportData, positions: Array) -> None:
     _draw_lines(axes, positions[data.edges[order]], colours[order], width + 0.9 * heat[order])
 
 
-def _draw_nodes(axes: Axes3D, data: ReportData, positions: Array) -> None:
+def _draw_nodes(axes: Axes, data: ReportData, positions: Array) -> None:
     colours, scale, label = _node_colours(data)
     size = float(np.clip(2500 / len(positions), 3, 36))
-    axes.scatter(*positions.T, c=colours, s=size, edgecolors=(0, 0, 0, 0.35), linewidths=0.3, depthshade=False)
+    kind = np.zeros(len(positions), dtype=int) if data.kind is None else np.asarray(data.kind)
+    for code, marker in ((0, "o"), (1, "D"), (2, "s")):
+        here = kind == code
+        if np.any(here):
+            style: dict[str, Any] = {"edgecolors": (0, 0, 0, 0.35), "linewidths": 0.3, "marker": marker}
+            style |= {"zorder": 3} if _is_flat(axes) else {"depthshade": False}
+            axes.scatter(*_shown(axes, positions[here]).T, c=colours[here], s=size, **style)
     if scale is not None:
         axes.figure.colorbar(scale, ax=axes, label=label, shrink=0.55, pad=0.08)
+
+
+def _draw_fixes(axes: Axes, data: ReportData, positions: Array) -> None:
+    """A cross at each measured position, and a line to the node it is about."""
+    if data.fix_nodes is None or data.fix_positions is None or not len(data.fix_nodes):
+        return
+    green = (0.12, 0.52, 0.32, 0.8)
+    lines = np.stack([positions[data.fix_nodes], data.fix_positions], axis=1)
+    _draw_lines(axes, lines, np.tile(green, (len(lines), 1)), 0.8)
+    axes.scatter(*_shown(axes, data.fix_positions).T, marker="+", s=24, color=green, linewidths=0.9)
+
+
+def _is_flat(axes: Axes) -> bool:
+    return getattr(axes, "name", "") != "3d"
+
+
+def _shown(axes: Axes, points: Array) -> Array:
+    """The coordinates (…, 2 or 3) that the axes have."""
+    return points[..., :2] if _is_flat(axes) else points
 
 
 def _ellipsoid_nodes(covariance: Array) -> Index:
@@ -181,40 +216,52 @@ def _ellipsoid_nodes(covariance: Array) -> Index:
     return known[:: -(-len(known) // MAX_ELLIPSOIDS) or 1]
 
 
-def _draw_ellipsoids(
-    axes: Axes3D, positions: Array, covariance: Array, nodes: Index, size: float, colours: Any
-) -> None:
+def _draw_ellipsoids(axes: Axes, positions: Array, covariance: Array, nodes: Index, size: float, colours: Any) -> None:
     if len(nodes) == 0:
         return
     values, vectors = np.linalg.eigh(covariance[nodes])
     half_axes = size * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    pairs = half_axes[:, :, [[0, 1], [0, 2], [1, 2]]]  # node, coordinate, ring, half axis
+    planes = [[1, 2]] if _is_flat(axes) else [[0, 1], [0, 2], [1, 2]]  # in the plane the first half axis is zero
+    pairs = half_axes[:, :, planes]  # node, coordinate, ring, half axis
     rings = np.einsum("ncrh,th->nrtc", pairs, _CIRCLE) + positions[nodes][:, None, None, :]
-    faded = np.array(colours)[nodes].repeat(3, axis=0)
+    faded = np.array(colours)[nodes].repeat(len(planes), axis=0)
     faded[:, 3] = 0.75
     _draw_lines(axes, rings.reshape(-1, len(_RING), 3), faded, 0.6)
 
 
-def _draw_lines(axes: Axes3D, lines: Array, colours: Array, widths: Array | float) -> None:
+def _draw_lines(axes: Axes, lines: Array, colours: Array, widths: Array | float) -> None:
+    if _is_flat(axes):
+        from matplotlib.collections import LineCollection
+
+        axes.add_collection(LineCollection(list(lines[..., :2]), colors=colours, linewidths=widths))
+        return
     collection = import_module("mpl_toolkits.mplot3d.art3d").Line3DCollection
     axes.add_collection3d(collection(lines, colors=colours, linewidths=widths))
 
 
-def _label(axes: Axes3D, data: ReportData, positions: Array, placed: bool, notes: list[str]) -> None:
+def _label(axes: Axes, data: ReportData, positions: Array, placed: bool, notes: list[str]) -> None:
     """Set equal scales, axis labels with units, title and the note on the ellipsoids."""
     low, high = positions.min(axis=0), positions.max(axis=0)
     span = np.maximum(high - low, max(0.25 * float((high - low).max()), 1e-9))
-    for axis, letter, middle, length in zip("xyz", "xyz", (low + high) / 2, span, strict=True):
+    flat = _is_flat(axes)
+    for axis, middle, length in zip("xy" if flat else "xyz", (low + high) / 2, span, strict=False):
         getattr(axes, f"set_{axis}lim")(middle - 0.54 * length, middle + 0.54 * length)
         unit = f" [{data.length_unit}]" if placed and data.length_unit else ""
-        getattr(axes, f"set_{axis}label")(letter + unit)
+        getattr(axes, f"set_{axis}label")(axis + unit)
+        if flat:
+            continue
         pane = getattr(axes, f"{axis}axis")
         pane.set_pane_color((0.97, 0.975, 0.985, 1.0))
         pane.line.set_color("#b5bcc9")
         pane.set_tick_params(labelsize=8)
-    axes.set_box_aspect(span)
+    if flat:
+        axes.set_aspect("equal", adjustable="box")
+        axes.grid(color="#e4e7ec", linewidth=0.6)
+    else:
+        axes.set_box_aspect(span)
     # the "$" of a file name is not mathematics
     subtitle = f"\n{data.subtitle}" if data.subtitle else ""
     axes.set_title(f"{data.title}{subtitle}", fontsize=11, parse_math=False)
     if notes:
-        axes.text2D(0.5, -0.04, " · ".join(notes), transform=axes.transAxes, ha="center", fontsize=8.5, color="#5a6375")
+        write, below = (axes.text, -0.13) if flat else (axes.text2D, -0.04)
+        write(0.5, below, " · ".join(notes), transform=axes.transAxes, ha="center", fontsize=8.5, color="#5a6375")

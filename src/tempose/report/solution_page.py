@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tempose import describe
+from tempose._typing import Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.geometry import align
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
 from tempose.report.page import ReportData, Trace, write_page
@@ -24,34 +26,47 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
     graph, estimate = solution.graph, solution.estimate
     nodes = solution.nodes
     r = solution.residuals
+    shown = len(graph.reported)  # the world, which is no place in the picture, comes last
+    between = graph.is_relative
+    fixes = np.flatnonzero(graph.is_absolute & (graph.ranks[1] == graph.dimension))
+    verdicts = solution.verdicts
     return ReportData(
         title=Path(graph.origin.get("file", "pose graph")).name,
-        subtitle=f"{graph.n_nodes} nodes, {graph.n_edges} edges, {graph.n_components} component{'s' * (graph.n_components > 1)}",
+        subtitle=describe.counts(graph),
         headline=_headline(solution, truth, length_unit),
         settings=_settings(solution),
         notices=[*solution.notices, *_advice(solution)],
-        node_ids=[str(name) for name in graph.node_ids],
-        positions=estimate.position,
-        world_from_node_wxyz=estimate.wxyz,
-        component=graph.component,
-        sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg,
-        sigma_pos=None if nodes is None else nodes.sigma_pos,
-        position_covariance=None if nodes is None else nodes.covariance[:, 3:, 3:],
+        node_ids=[str(name) for name in graph.reported],
+        positions=estimate.position[:shown] + graph.world_origin,
+        world_from_node_wxyz=estimate.wxyz[:shown],
+        component=graph.component[:shown],
+        sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg[:shown],
+        sigma_pos=None if nodes is None else nodes.sigma_pos[:shown],
+        position_covariance=None if nodes is None else nodes.covariance[:shown, 3:, 3:],
         gauge=""
         if nodes is None
-        else f"1σ per axis (root mean square over three axes), {nodes.gauge}{_of_mode(solution)}",
+        else f"1σ per axis (root mean square over the axes), {nodes.gauge}{_of_mode(solution)}",
         length_unit=length_unit,
-        edges=np.stack([graph.edge_i, graph.edge_j], axis=1),
-        edge_rotation_deg=np.degrees(r.angle),
-        edge_translation=np.linalg.norm(r.translation, axis=1),
-        edge_surprise=solution.surprise,
-        edge_outlier=None if solution.verdicts is None else 1.0 - solution.verdicts.inlier_probability,
+        edges=np.stack([graph.edge_i, graph.edge_j], axis=1)[between],
+        edge_rotation_deg=np.where(graph.has_rotation, np.degrees(r.angle), np.nan)[between],
+        edge_translation=np.linalg.norm(r.translation, axis=1)[between],
+        edge_surprise=None if solution.surprise is None else solution.surprise[between],
+        edge_outlier=None if verdicts is None else 1.0 - verdicts.inlier_probability[between],
         draw_positions=_ghosts(solution),
         truth_positions=_aligned_truth(solution, truth),
+        planar=graph.is_planar,
+        kind=_kinds(graph)[:shown],
+        fix_nodes=graph.edge_i[fixes],
+        fix_positions=graph.j_from_i_t[fixes] + graph.world_origin,
         traces=_traces(solution),
         histograms=_histograms(solution),
         version=solution.version,
     )
+
+
+def _kinds(graph: PoseGraph) -> Index:
+    """What each node is (n,), in the page's numbers."""
+    return np.where(graph.is_landmark, 1, np.where(graph.is_fixed, 2, 0))
 
 
 def write_report(path: str | Path, solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> None:
@@ -231,20 +246,24 @@ def _ghosts(solution: Solution) -> np.ndarray[Any, np.dtype[np.float64]] | None:
         for k, (wxyz, position) in enumerate(draws)
         if k in chosen
     ]
-    return np.stack(kept)
+    return np.stack(kept)[:, : len(solution.graph.reported)] + solution.graph.world_origin
 
 
 def _aligned_truth(solution: Solution, truth: Poses | None) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """True positions in the frame of the estimate; NaN for nodes without truth."""
+    """True positions in the frame of the estimate, which is the truth's own in the gauge ``world``; NaN for nodes without."""
     if truth is None:
         return None
-    ids = [name for name in solution.estimate.ids if name in truth.index]
+    graph, estimate = solution.graph, solution.estimate.select(solution.graph.reported)
+    ids = [name for name in estimate.ids if name in truth.index]
     if not ids:
         return None
-    a, b = truth.select(ids), solution.estimate.select(ids)
-    moved = a.moved(align((a.wxyz, a.position), (b.wxyz, b.position)))
-    out = np.full((len(solution.estimate), 3), np.nan)
-    out[[solution.estimate.index[name] for name in ids]] = moved.position
+    a, b = truth.select(ids), estimate.select(ids)
+    there = b.position + graph.world_origin
+    position = a.position
+    if solution.gauge.kind != "world":
+        position = a.moved(align((a.wxyz, a.position), (b.wxyz, there))).position
+    out = np.full((len(estimate), 3), np.nan)
+    out[[estimate.index[name] for name in ids]] = position
     return out
 
 

@@ -1,6 +1,6 @@
 // Ties the view, the controls, the tables and the charts together.
 
-const GAUSSIAN_CONTENT = { 1: "20", 2: "74", 3: "97" }; // per cent of a 3-D Gaussian within k σ
+const GAUSSIAN_CONTENT = { 2: { 1: "39", 2: "86", 3: "99" }, 3: { 1: "20", 2: "74", 3: "97" } }; // per cent of a 2-D and of a 3-D Gaussian within k σ
 const TABLE_ROWS = 20;
 
 async function main() {
@@ -35,8 +35,10 @@ function connectControls(viewer, scene) {
   byId("worst").disabled = !scene.worst.length;
   for (const row of ["edges-row", "worst-row"]) byId(row).hidden = scene.m === 0;
   byId("ellipsoid-group").hidden = !scene.ellipsoids;
-  byId("overlay-row").hidden = !scene.draws && !scene.truth;
+  byId("overlay-row").hidden = !scene.draws && !scene.truth && !scene.fixes;
   byId("draws-check").hidden = !scene.draws;
+  byId("fixes-check").hidden = !scene.fixes;
+  flatten(scene);
   byId("truth-check").hidden = !scene.truth;
   byId("up").value = viewer.options.up;
   if (scene.draws) byId("draws-label").textContent = `${scene.draws.count} posterior draws`;
@@ -46,18 +48,30 @@ function connectControls(viewer, scene) {
   const apply = () => {
     const factor = factorOf(Number(byId("factor").value));
     const level = Number(chosen("level"));
+    const dimension = scene.planar ? 2 : 3;
     byId("factor-value").textContent = `×${tickText(factor)}`;
-    byId("content").textContent = `${level}σ holds ${GAUSSIAN_CONTENT[level]} % of a Gaussian in 3-D.`;
+    byId("content").textContent = `${level}σ holds ${GAUSSIAN_CONTENT[dimension][level]} % of a Gaussian in ${dimension}-D.`;
     const up = byId("up").value;
     viewer.set({
       colour: byId("colour").value, poses: chosen("poses"), edges: byId("edges").checked, edgeColour: byId("edge-colour").value,
       worst: byId("worst").checked, ellipsoids: byId("ellipsoids").checked, level, factor,
-      draws: byId("draws").checked, truth: byId("truth").checked, ...(up === viewer.options.up ? {} : { up }),
+      draws: byId("draws").checked, truth: byId("truth").checked, fixes: byId("fixes").checked, ...(up === viewer.options.up ? {} : { up }),
     });
   };
   byId("controls").addEventListener("input", apply);
   apply();
   viewer.show("reset", false); // again: the legend's size is known now
+}
+
+/** A plane has no other side: no turning, no up axis, no cameras, ellipses in place of ellipsoids. */
+function flatten(scene) {
+  if (!scene.planar) return;
+  for (const view of ["top", "front", "side"]) document.querySelector(`[data-view="${view}"]`).hidden = true;
+  document.querySelector('[data-view="reset"]').title = "Whole graph (key 0, or double-click)";
+  byId("up").parentElement.hidden = true;
+  document.querySelector('input[name="poses"][value="cameras"]').parentElement.hidden = true;
+  byId("ellipsoids-label").textContent = "Error ellipses";
+  byId("canvas").setAttribute("aria-label", "Pose graph in the plane. Arrow keys move, plus and minus zoom, 0 resets.");
 }
 
 /** Leave only the options that exist, and choose the first. */
@@ -155,7 +169,8 @@ function edgeName(scene, edge) {
 
 function edgeFacts(scene, edge) {
   const length = scene.edge_translation[edge];
-  const facts = [["rotation residual", measure(scene.edge_rotation_deg[edge], "°")]];
+  const turn = scene.edge_rotation_deg[edge];
+  const facts = [["rotation residual", Number.isNaN(turn) ? "measures no rotation" : measure(turn, "°")]];
   facts.push(["translation residual", Number.isNaN(length) ? "rotation-only edge" : measure(length, scene.unit)]);
   if (scene.edge_outlier) facts.push(["inlier probability", number(1 - scene.edge_outlier[edge])]);
   if (scene.edge_surprise) facts.push(["surprise", number(scene.edge_surprise[edge])]);
@@ -184,7 +199,7 @@ function showTip(tip, scene, thing, at) {
 function showSelection(viewer, scene, thing) {
   const panel = byId("selection");
   if (!thing) {
-    panel.replaceChildren(make("p", { class: "fine" }, "Click a node or an edge for its numbers. Drag turns, Shift-drag or right-drag moves, the wheel zooms, double-click resets."));
+    panel.replaceChildren(make("p", { class: "fine" }, `Click a node or an edge for its numbers. ${scene.planar ? "Drag moves" : "Drag turns, Shift-drag or right-drag moves"}, the wheel zooms, double-click resets.`));
     return;
   }
   const facts = thing.kind === "node" ? nodeFacts(viewer, scene, thing.index) : [...edgeFacts(scene, thing.index), ...edgePlace(viewer, scene, thing.index)];
@@ -202,14 +217,18 @@ function showSelection(viewer, scene, thing) {
 function nodeFacts(viewer, scene, node) {
   const facts = sigmaFacts(scene, node);
   const axes = scene.principal(node);
-  if (axes) facts.push(["σ on axes", withUnit(axes.map(({ sigma }) => number(sigma, 2)).join(" · "), scene.unit)]);
+  if (axes) facts.push(["σ on axes", withUnit(axes.slice(0, scene.planar ? 2 : 3).map(({ sigma }) => number(sigma, 2)).join(" · "), scene.unit)]);
   if (scene.layout === "positions") {
     const digits = Math.max(2, Math.min(6, 3 - Math.floor(Math.log10(scene.radius))));
     const place = [0, 1, 2].map((k) => (scene.positions[3 * node + k] + scene.origin[k]).toFixed(digits).replace("-", "−"));
-    place.forEach((value, k) => facts.push(["xyz"[k], withUnit(value, scene.unit)]));
+    place.slice(0, scene.planar ? 2 : 3).forEach((value, k) => facts.push(["xyz"[k], withUnit(value, scene.unit)]));
   }
   const r = scene.wxyz.subarray(4 * node, 4 * node + 4);
-  facts.push(["wxyz", [...r].map((value) => (value / 32767).toFixed(3).replace("-", "−")).join(" ")]);
+  const kind = scene.kind ? scene.kind[node] : KINDS.pose;
+  if (kind === KINDS.landmark) facts.push(["landmark", "a position, no orientation"]);
+  else if (scene.planar) facts.push(["heading", measure((360 / Math.PI) * Math.atan2(r[3], r[0]) - 360 * Math.round(Math.atan2(r[3], r[0]) / Math.PI), "°")]);
+  else facts.push(["wxyz", [...r].map((value) => (value / 32767).toFixed(3).replace("-", "−")).join(" ")]);
+  if (kind === KINDS.fixed) facts.push(["fixed", "held where it is"]);
   if (scene.truth) {
     const error = Math.hypot(...[0, 1, 2].map((k) => scene.positions[3 * node + k] - scene.truth[3 * node + k]));
     facts.push(["to truth", measure(error, scene.unit)]);
@@ -253,7 +272,7 @@ function makeTables(viewer, scene) {
   const edgeColumns = [];
   if (scene.edge_surprise) edgeColumns.push({ name: "surprise", values: scene.edge_surprise });
   if (scene.edge_outlier) edgeColumns.push({ name: "distrust", values: scene.edge_outlier });
-  edgeColumns.push({ name: "rotation [°]", values: scene.edge_rotation_deg });
+  edgeColumns.push({ name: "rotation [°]", values: scene.edge_rotation_deg, missing: "no rotation" });
   if (scene.limits.edge_translation) edgeColumns.push({ name: withUnitName("translation", scene.unit), values: scene.edge_translation, missing: "rotation only" });
 
   byId("node-card").hidden = !uncertain;

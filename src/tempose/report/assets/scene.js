@@ -6,6 +6,7 @@ const EDGE_BINS = 16;
 const WORST_ABOVE = 2; // normalised residual from which an edge is called out
 const WORST_MOST = 20;
 const DISTRUSTED_ABOVE = 0.5; // probability of being wrong
+const KINDS = { pose: 0, landmark: 1, fixed: 2 };
 
 class Scene {
   static async load(payload) {
@@ -13,10 +14,11 @@ class Scene {
     scene.ids = payload.ids;
     scene.unit = payload.unit;
     scene.layout = payload.layout;
+    scene.planar = payload.planar && payload.layout === "positions";
     scene.origin = payload.origin;
     scene.limits = payload.limits;
     scene.n = payload.ids.length;
-    const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "edge_outlier", "truth"];
+    const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "edge_outlier", "truth", "kind"];
     for (const name of arrays) scene[name] = await unpack(payload[name]);
     scene.m = scene.edges.length / 2;
     if (payload.ellipsoids) {
@@ -26,6 +28,7 @@ class Scene {
       scene.ellipsoids.nodes.forEach((node, row) => { scene.rowOf[node] = row; });
       if (!scene.ellipsoids.nodes.length) scene.ellipsoids = null;
     }
+    if (payload.fixes) scene.fixes = { nodes: await unpack(payload.fixes.nodes), positions: await unpack(payload.fixes.positions) };
     if (payload.draws) {
       const { stride, step, offset } = payload.draws;
       scene.draws = { stride, step, offset: await unpack(offset), count: offset.shape[0], nodes: offset.shape[1] };
@@ -36,6 +39,7 @@ class Scene {
 
   prepare() {
     this.components = 1 + this.component.reduce((a, b) => Math.max(a, b), 0);
+    this.counts = Object.fromEntries(Object.entries(KINDS).map(([name, code]) => [name, this.kind ? this.kind.filter((value) => value === code).length : 0]));
     this.degree = new Uint32Array(this.n);
     for (const node of this.edges) this.degree[node]++;
     this.measureExtent();
@@ -72,7 +76,7 @@ class Scene {
   typicalSigma() {
     const { covariance } = this.ellipsoids;
     const sigmas = [];
-    for (let i = 0; i < covariance.length; i += 6) sigmas.push(Math.sqrt((covariance[i] + covariance[i + 3] + covariance[i + 5]) / 3));
+    for (let i = 0; i < covariance.length; i += 6) sigmas.push(Math.sqrt((covariance[i] + covariance[i + 3] + covariance[i + 5]) / (this.planar ? 2 : 3)));
     return median(sigmas.filter((s) => s > 0));
   }
 
@@ -116,6 +120,7 @@ class Scene {
 
   /** The up axis that lays a flat trajectory down: z unless the graph is flat in y. */
   guessUp() {
+    if (this.planar) return "+z";
     return this.layout === "positions" && this.size[1] < 0.35 * Math.min(this.size[0], this.size[2]) ? "-y" : "+z";
   }
 

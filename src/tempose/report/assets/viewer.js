@@ -29,7 +29,7 @@ class Viewer {
     this.on = on;
     this.options = {
       colour: "none", poses: "dots", edges: true, edgeColour: "none", worst: true,
-      ellipsoids: Boolean(scene.ellipsoids), level: 2, factor: 1, draws: false, truth: false, up: scene.guessUp(),
+      ellipsoids: Boolean(scene.ellipsoids), level: 2, factor: 1, draws: false, truth: false, fixes: true, up: scene.guessUp(),
     };
     this.camera = { ...VIEWS.reset, target: [0, 0, 0], scale: 1 };
     this.hover = null;
@@ -110,7 +110,7 @@ class Viewer {
   }
 
   show(name, animate = true) {
-    this.moveTo(this.fitted(VIEWS[name]), animate);
+    this.moveTo(this.fitted(VIEWS[this.scene.planar ? "top" : name]), animate); // a plane is seen from above
   }
 
   /** The camera with these angles that has the whole graph in the picture, beside the legend if it must. */
@@ -203,6 +203,7 @@ class Viewer {
   }
 
   orbit(dx, dy) {
+    if (this.scene.planar) return;
     const { camera } = this;
     camera.yaw -= dx;
     camera.pitch = Math.max(-Math.PI / 2, Math.min(Math.PI / 2, camera.pitch + dy));
@@ -281,10 +282,12 @@ class Viewer {
     if (options.edges) this.drawEdges();
     if (options.truth && this.scene.truth) this.drawTruth();
     if (options.ellipsoids && this.scene.ellipsoids) this.drawEllipsoids();
+    if (options.fixes && this.scene.fixes) this.drawFixes();
     if (options.worst) this.drawWorst();
     if (options.poses === "axes") this.drawAxes();
     else if (options.poses === "cameras") this.drawCameras();
     this.drawNodes();
+    this.drawKinds();
     this.drawMarked(this.hover, false);
     this.drawMarked(this.selected, true);
     this.drawTriad();
@@ -502,6 +505,48 @@ class Viewer {
     pen.globalAlpha = 1;
   }
 
+  /** Measured positions: a cross each, and a line to the node that it is about. */
+  drawFixes() {
+    const { pen, scene } = this;
+    const { nodes, positions } = scene.fixes;
+    pen.strokeStyle = this.theme.truth;
+    pen.globalAlpha = 0.85;
+    pen.lineWidth = 1.2;
+    pen.beginPath();
+    const skip = this.stride(nodes.length, 20000);
+    for (let k = 0; k < nodes.length; k += skip) {
+      const place = this.toView(positions[3 * k], positions[3 * k + 1], positions[3 * k + 2]);
+      this.segment(this.view.subarray(3 * nodes[k], 3 * nodes[k] + 3), place);
+      const [sx, sy] = this.toScreen(place);
+      pen.moveTo(sx - 4, sy);
+      pen.lineTo(sx + 4, sy);
+      pen.moveTo(sx, sy - 4);
+      pen.lineTo(sx, sy + 4);
+    }
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
+  /** A diamond around landmarks, a square around fixed nodes. */
+  drawKinds() {
+    const { pen, scene, x, y } = this;
+    if (!scene.kind) return;
+    const reach = this.nodeRadius() + 2.5;
+    const skip = this.stride(scene.n, 20000);
+    pen.strokeStyle = this.theme.ink;
+    pen.globalAlpha = 0.8;
+    pen.lineWidth = 1.1;
+    pen.beginPath();
+    for (let i = 0; i < scene.n; i += skip) {
+      if (!scene.kind[i] || !(x[i] === x[i])) continue;
+      const corners = scene.kind[i] === KINDS.fixed ? [[-1, -1], [1, -1], [1, 1], [-1, 1]] : [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]];
+      corners.forEach(([cx, cy], k) => (k ? pen.lineTo : pen.moveTo).call(pen, x[i] + reach * cx, y[i] + reach * cy));
+      pen.closePath();
+    }
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
   /** Half axes (two 2-D vectors) of the outline of a node's error ellipsoid on the screen; null if hidden. */
   outline(node, row) {
     const c = this.scene.ellipsoids.covariance;
@@ -556,7 +601,7 @@ class Viewer {
         pen.strokeStyle = css(this.nodePaint.palette[bins[node]], few ? 0.9 : 0.5);
         pen.stroke();
       }
-      if (few && shape.long > 8) this.drawRings(node, this.nodePaint.palette[bins[node]]);
+      if (few && shape.long > 8 && !scene.planar) this.drawRings(node, this.nodePaint.palette[bins[node]]);
     }
     pen.globalAlpha = 1;
   }
@@ -840,7 +885,10 @@ class Viewer {
       entries.push(this.bar(name, unit, scene.edgeLimits(options.edgeColour), edgeStops(theme), Infinity, options.edgeColour === "edge_surprise"));
     }
     if (options.worst && scene.worst.length) entries.push(this.key(theme.bad, scene.edge_outlier ? plural(scene.worst.length, scene.worstName()) : scene.edge_surprise ? `${plural(scene.worst.length, "worst edge")}, above ${WORST_ABOVE}` : `${plural(scene.worst.length, "edge")} of largest angle`));
-    if (options.ellipsoids && scene.ellipsoids) entries.push(this.line(`ellipsoids: ${options.level}σ${options.factor > 1 ? `, enlarged ×${tickText(options.factor)}` : ", true size"}`));
+    if (options.ellipsoids && scene.ellipsoids) entries.push(this.line(`${scene.planar ? "ellipses" : "ellipsoids"}: ${options.level}σ${options.factor > 1 ? `, enlarged ×${tickText(options.factor)}` : ", true size"}`));
+    if (options.fixes && scene.fixes) entries.push(this.key(theme.truth, plural(scene.fixes.nodes.length, "measured position")));
+    if (scene.counts.landmark) entries.push(this.line(`◇ ${plural(scene.counts.landmark, "landmark")}`));
+    if (scene.counts.fixed) entries.push(this.line(`□ ${plural(scene.counts.fixed, "fixed node")}`));
     if (options.draws && scene.draws) entries.push(this.key(theme.ghost, `${scene.draws.count} posterior draws`));
     if (options.truth && scene.truth) entries.push(this.key(theme.truth, "ground truth"));
     if (scene.layout === "directions") entries.push(this.line("no positions: viewing directions"), this.line("on the unit sphere"));
@@ -940,7 +988,7 @@ class Viewer {
       this.on.hover(null);
       this.hover = null;
       if (pointers.size === 2) this.pinch([...pointers.entries()].find(([id]) => id !== event.pointerId)[1], before, now);
-      else if (event.shiftKey || event.buttons & 6) this.pan(dx, dy);
+      else if (this.scene.planar || event.shiftKey || event.buttons & 6) this.pan(dx, dy);
       else this.orbit(0.0065 * dx, 0.0065 * dy);
     });
     const lift = (event) => {
@@ -990,7 +1038,7 @@ class Viewer {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (arrows[event.key]) {
       const [dx, dy] = arrows[event.key];
-      if (event.shiftKey) this.pan(30 * dx, 30 * dy);
+      if (this.scene.planar || event.shiftKey) this.pan(30 * dx, 30 * dy);
       else this.orbit(0.08 * dx, 0.08 * dy);
     } else if (names[event.key]) this.show(names[event.key]);
     else if (event.key === "+" || event.key === "=") this.zoom(1.2);
