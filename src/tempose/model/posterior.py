@@ -22,7 +22,7 @@ from tempose.model.priors import Priors
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics import layout
-from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, EdgeBlocks, EdgeTable, PriorTable
+from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, WEIGHTS, EdgeBlocks, EdgeTable, PriorTable
 
 PARALLEL_FROM_EDGES = 20_000  # below this one thread is faster than waking a second
 _MOST_GROUPS = 16  # of nodes: twice the number of threads that can share the edges of a random graph
@@ -75,7 +75,7 @@ class Posterior:
     @cached_property
     def edge_table(self) -> EdgeTable:
         """The edges in rows, sorted by target (see :mod:`tempose.numerics.potential`): for Hessians."""
-        return self._table(full=not self.graph.is_isotropic)
+        return self._table(full=not self._is_simple)
 
     @cached_property
     def full_edge_table(self) -> EdgeTable:
@@ -90,9 +90,16 @@ class Posterior:
         graph, robust = self.graph, None if self.likelihood is None else self.likelihood.rows
         if full:
             weights = graph.concentration_matrices, graph.translation_precision_matrices
-        else:
-            weights = graph.concentration, graph.translation_precision * graph.has_translation
+            return layout.edge_rows(
+                graph.j_from_i_wxyz, graph.j_from_i_t, *weights, robust, coupling=graph.coupling, arm=graph.arm
+            )
+        weights = graph.concentration, graph.translation_precision * graph.has_translation
         return layout.edge_rows(graph.j_from_i_wxyz, graph.j_from_i_t, *weights, robust)
+
+    @property
+    def _is_simple(self) -> bool:
+        """Whether the kernels' short rows say all there is: one λ and one τ per edge, and no arms."""
+        return self.graph.is_isotropic and self.graph.arm is None
 
     @cached_property
     def prior_table(self) -> PriorTable:
@@ -121,15 +128,16 @@ class Posterior:
     def _blocks_and_slots(self) -> tuple[EdgeBlocks, Index]:
         graph = self.graph
         groups = 4 * math.isqrt(graph.n_edges // PARALLEL_FROM_EDGES) if self.runs_parallel else 1
-        rows = self.edge_rows(full=not graph.is_isotropic)
+        rows = self.edge_rows(full=not self._is_simple)
         return layout.edge_blocks(graph.n_nodes, graph.edge_i, graph.edge_j, rows, min(groups, _MOST_GROUPS))
 
     def weighted_blocks(self, weights: Array) -> EdgeBlocks:
         """The edges of the ordinary problem in which the energy of each is multiplied by its weight (m,)."""
         blocks = self.edge_blocks
-        width = ISO_WIDTH if self.graph.is_isotropic else FULL_WIDTH
+        width = ISO_WIDTH if self._is_simple else FULL_WIDTH
         edge = blocks.edge[:, : width * BLOCK].copy()
-        edge.reshape(len(edge), width, BLOCK)[:, 7:] *= np.append(weights, 0.0)[self.edge_slots][:, None, :]
+        weighted = edge.reshape(len(edge), width, BLOCK)[:, WEIGHTS[width]]
+        weighted *= np.append(weights, 0.0)[self.edge_slots][:, None, :]
         return blocks._replace(edge=edge)
 
     def workspace(self) -> Array:

@@ -10,6 +10,14 @@ where the first part of K is the Gauss–Newton term. For the translation, with
 
     U_trans = … + ½ |[D]×ω_j + Δ|²_{P_w} + u·(ω_j × Δ − ½ ω_j × (ω_j × D)).
 
+Full rows also have a coupling B and an arm. With ``g = BᵀP (residual)`` the gradient y gets ``J_sᵀ g``,
+``J_s = s²I + s[ν]× − ννᵀ`` the derivative of 2sν, and K gets ``−s(g·ν) I − ½ (νcᵀ + cνᵀ)``, c = s g + g × ν. In the world
+frame, m the arm, ``D = p_i + m − p_j`` and ``A = R_j B J_s R_jᵀ``, the residual changes by ``W_j ω_j + W_i ω_i − Δ``,
+
+    W_j = A − [D]×,   W_i = [m]× − A,   and   u·((ω_j × (ω_i × m)) − ½ ω_i × (ω_i × m))
+
+is what the arm adds in second order.
+
 A Gaussian prior on the paper's t_i is the translation term of an edge from a node fixed at the origin.
 
 With a robust likelihood the Hessian of an edge is ``ρ′ H + ρ″ g gᵀ``, H and g those of its energy; the Gauss–Newton matrix
@@ -77,7 +85,51 @@ def _translation_blocks(D: Any, Pw: Any, u: Any, exact: Any, W: Any, WP: Any, tu
 
 
 @kernel
-def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any) -> None:
+def _arm_blocks(D: Any, m: Any, A: Any, Pw: Any, u: Any, exact: Any, s3: Any, Hi: Any, Hj: Any, Hij: Any) -> None:
+    """Add to the rotations' blocks, and write all others, of a translation with coupling and arm; ``s3`` (4, 3, 3) scratch."""
+    Wi, Wj, PWi, PWj = s3[0], s3[1], s3[2], s3[3]
+    _hat(m, Wi)
+    _hat(D, Wj)
+    for a in range(3):
+        for b in range(3):
+            Wi[a, b] -= A[a, b]
+            Wj[a, b] = A[a, b] - Wj[a, b]
+    for a in range(3):
+        for b in range(3):
+            PWi[a, b] = Pw[a, 0] * Wi[0, b] + Pw[a, 1] * Wi[1, b] + Pw[a, 2] * Wi[2, b]
+            PWj[a, b] = Pw[a, 0] * Wj[0, b] + Pw[a, 1] * Wj[1, b] + Pw[a, 2] * Wj[2, b]
+    for a in range(3):
+        for b in range(3):
+            Hi[a, b] += Wi[0, a] * PWi[0, b] + Wi[1, a] * PWi[1, b] + Wi[2, a] * PWi[2, b]
+            Hj[a, b] += Wj[0, a] * PWj[0, b] + Wj[1, a] * PWj[1, b] + Wj[2, a] * PWj[2, b]
+            Hij[a, b] += Wi[0, a] * PWj[0, b] + Wi[1, a] * PWj[1, b] + Wi[2, a] * PWj[2, b]
+    if exact:
+        along_m = u[0] * m[0] + u[1] * m[1] + u[2] * m[2]
+        along_D = u[0] * D[0] + u[1] * D[1] + u[2] * D[2]
+        for a in range(3):
+            for b in range(3):
+                Hi[a, b] -= 0.5 * (u[a] * m[b] + m[a] * u[b])
+                Hj[a, b] -= 0.5 * (u[a] * D[b] + D[a] * u[b])
+                Hij[a, b] += u[a] * m[b]
+            Hi[a, a] += along_m
+            Hj[a, a] += along_D
+            Hij[a, a] -= along_m
+        _hat(u, Wj)
+        for a in range(3):
+            for b in range(3):
+                PWj[a, b] -= Wj[a, b]
+    for a in range(3):
+        for b in range(3):
+            Hi[3 + a, b] = Hi[b, 3 + a] = -PWi[a, b]
+            Hj[3 + a, b] = Hj[b, 3 + a] = PWj[a, b]
+            Hij[b, 3 + a] = PWi[a, b]  # ω_i, δ_j
+            Hij[3 + a, b] = -PWj[a, b]  # δ_i, ω_j
+            Hi[3 + a, 3 + b] = Hj[3 + a, 3 + b] = Pw[a, b]
+            Hij[3 + a, 3 + b] = -Pw[a, b]
+
+
+@kernel
+def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any, B: Any) -> None:
     if isotropic:
         L[:] = 0.0
         P[:] = 0.0
@@ -91,6 +143,8 @@ def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any) -> None:
                 L[a, b] = L[b, a] = edge[e, k]
                 P[a, b] = P[b, a] = edge[e, k + 6]
                 k += 1
+            for b in range(3):
+                B[a, b] = edge[e, 19 + 3 * a + b]
 
 
 @kernel
@@ -109,20 +163,36 @@ def _edge_blocks(
     Hj: Any,
     Hij: Any,
 ) -> None:
-    """The three 6×6 blocks of one edge. ``s3`` (10, 3, 3) and ``v3`` (4, 3) are scratch."""
+    """The three 6×6 blocks of one edge. ``s3`` (14, 3, 3) and ``v3`` (7, 3) are scratch."""
     R, L, P, K, J, T, Pw, Y, turn, cross = s3[0], s3[1], s3[2], s3[3], s3[4], s3[5], s3[6], s3[7], s3[8], s3[9]
-    D, u, y, h = v3[0], v3[1], v3[2], v3[3]
-    _unpack(edge, e, isotropic, L, P)
+    B, A = s3[10], s3[11]
+    D, u, y, h, m, g, c = v3[0], v3[1], v3[2], v3[3], v3[4], v3[5], v3[6]
+    _unpack(edge, e, isotropic, L, P, B)
     _matrix(aj[0], aj[1], aj[2], aj[3], R)
     b0, b1, b2, b3 = multiply(aj[0], aj[1], aj[2], aj[3], edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
     s, x0, x1, x2 = multiply(b0, b1, b2, b3, ai[0], -ai[1], -ai[2], -ai[3])
     n0, n1, n2 = rotate(aj[0], -aj[1], -aj[2], -aj[3], x0, x1, x2)
     for a in range(3):
         h[a] = L[a, 0] * n0 + L[a, 1] * n1 + L[a, 2] * n2
+    # the translation's residual, and its force u in the world frame
+    _conjugate_by(R, P, Pw, T)
+    for a in range(3):
+        D[a] = pi[a] - pj[a]
+    f0, f1, f2 = rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
+    if not isotropic:
+        m[0], m[1], m[2] = rotate(ai[0], ai[1], ai[2], ai[3], edge[e, 28], edge[e, 29], edge[e, 30])
+        for a in range(3):
+            D[a] += m[a]
+            c[a] = 2.0 * s * (B[a, 0] * n0 + B[a, 1] * n1 + B[a, 2] * n2)
+        c0, c1, c2 = rotate(aj[0], aj[1], aj[2], aj[3], c[0], c[1], c[2])
+        f0, f1, f2 = f0 + c0, f1 + c1, f2 + c2
+    f0, f1, f2 = f0 - D[0], f1 - D[1], f2 - D[2]
+    for a in range(3):
+        u[a] = Pw[a, 0] * f0 + Pw[a, 1] * f1 + Pw[a, 2] * f2
+    # K = ½ (sI + [ν])ᵀ Λ (sI + [ν]) (Gauss–Newton) − ½ (h·ν) I
     y[0] = s * h[0] + h[1] * n2 - h[2] * n1
     y[1] = s * h[1] + h[2] * n0 - h[0] * n2
     y[2] = s * h[2] + h[0] * n1 - h[1] * n0
-    # K = ½ (sI + [ν])ᵀ Λ (sI + [ν]) (Gauss–Newton) − ½ (h·ν) I
     J[0, 0] = J[1, 1] = J[2, 2] = s
     J[0, 1], J[0, 2], J[1, 2] = -n2, n1, -n0
     J[1, 0], J[2, 0], J[2, 1] = n2, -n1, n0
@@ -136,6 +206,31 @@ def _edge_blocks(
         dot = 0.5 * (h[0] * n0 + h[1] * n1 + h[2] * n2)
         for a in range(3):
             K[a, a] -= dot
+    if not isotropic:
+        n = h  # from here on ν
+        n[0], n[1], n[2] = n0, n1, n2
+        for a in range(3):
+            for b in range(3):
+                J[a, b] = s * J[a, b] - n[a] * n[b]  # J_s
+        for a in range(3):
+            for b in range(3):
+                Y[a, b] = B[a, 0] * J[0, b] + B[a, 1] * J[1, b] + B[a, 2] * J[2, b]
+        _conjugate_by(R, Y, A, T)
+        if exact:
+            for a in range(3):
+                T[0, a] = R[0, a] * u[0] + R[1, a] * u[1] + R[2, a] * u[2]
+            for a in range(3):
+                g[a] = B[0, a] * T[0, 0] + B[1, a] * T[0, 1] + B[2, a] * T[0, 2]
+            for a in range(3):
+                y[a] += J[0, a] * g[0] + J[1, a] * g[1] + J[2, a] * g[2]
+            c[0] = s * g[0] + (g[1] * n2 - g[2] * n1)
+            c[1] = s * g[1] + (g[2] * n0 - g[0] * n2)
+            c[2] = s * g[2] + (g[0] * n1 - g[1] * n0)
+            dot = s * (g[0] * n0 + g[1] * n1 + g[2] * n2)
+            for a in range(3):
+                for b in range(3):
+                    K[a, b] -= 0.5 * (n[a] * c[b] + c[a] * n[b])
+                K[a, a] -= dot
     _conjugate_by(R, K, J, T)  # K in the world frame, in J
     for a in range(3):
         for b in range(3):
@@ -150,14 +245,9 @@ def _edge_blocks(
         for a in range(3):
             for b in range(3):
                 Hij[a, b] += Y[a, b]
-    # translation
-    _conjugate_by(R, P, Pw, T)
-    m0, m1, m2 = rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
-    for a in range(3):
-        D[a] = pi[a] - pj[a]
-    f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]
-    for a in range(3):
-        u[a] = Pw[a, 0] * f0 + Pw[a, 1] * f1 + Pw[a, 2] * f2
+    if not isotropic:
+        _arm_blocks(D, m, A, Pw, u, exact, s3[12:], Hi, Hj, Hij)
+        return
     _translation_blocks(D, Pw, u, exact, Y, T, turn, cross)
     for a in range(3):
         for b in range(3):
@@ -259,30 +349,35 @@ def _prior_block(prior: Any, node: Any, a: Any, p: Any, exact: Any, s3: Any, v3:
 
 
 @kernel
-def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, diagonal: Any, off: Any) -> None:
-    """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix.
+def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, axes: Any, diagonal: Any, off: Any) -> None:
+    """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix, on those ``axes`` (b,) of the six.
 
-    ``diagonal`` (n, 6, 6); ``off`` (m, 6, 6) has for each edge of ``table``, in its order, the block (i, j).
+    ``diagonal`` (n, b, b); ``off`` (m, b, b) has for each edge of ``table``, in its order, the block (i, j).
     """
-    n = wxyz.shape[0]
+    n, size = wxyz.shape[0], axes.shape[0]
     width = table.edge.shape[1]
     isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
-    s3, v3 = np.empty((10, 3, 3)), np.empty((4, 3))
-    Hi, Hj = np.empty((6, 6)), np.empty((6, 6))
+    s3, v3 = np.empty((16, 3, 3)), np.empty((7, 3))
+    Hi, Hj, Hij, own = np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)), np.zeros((6, 6))
     gi, gj = np.empty(6), np.empty(6)
     diagonal[:] = 0.0
     for j in range(n):
         for e in range(table.start[j], table.start[j + 1]):
             i = table.source[e]
             _edge_blocks(
-                table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, off[e]
+                table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, Hij
             )
             if robust:
                 _make_robust(
-                    table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, off[e]
+                    table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, Hij
                 )
-            for a in range(6):
-                for b in range(6):
-                    diagonal[j, a, b] += Hj[a, b]
-                    diagonal[i, a, b] += Hi[a, b]
-        _prior_block(prior, j, wxyz[j], position[j], exact, s3, v3, diagonal[j])
+            for a in range(size):
+                for b in range(size):
+                    diagonal[j, a, b] += Hj[axes[a], axes[b]]
+                    diagonal[i, a, b] += Hi[axes[a], axes[b]]
+                    off[e, a, b] = Hij[axes[a], axes[b]]
+        own[:] = 0.0
+        _prior_block(prior, j, wxyz[j], position[j], exact, s3, v3, own)
+        for a in range(size):
+            for b in range(size):
+                diagonal[j, a, b] += own[axes[a], axes[b]]

@@ -16,7 +16,8 @@ from tempose._typing import Array, Index
 ROW = 8  # doubles in a cache line of 64 bytes
 BLOCK = 64  # edges
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
-FULL_WIDTH = 19  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6)
+FULL_WIDTH = 31  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6), B (9: by rows), arm (3)
+WEIGHTS = {ISO_WIDTH: slice(7, 9), FULL_WIDTH: slice(7, 19)}  # what an edge of energy w e has w times: λ, τ or Λ, P
 ROBUST_WIDTH = 3  # after either: a, (ν + d)/2, 2/ν, as in tempose.model.robust
 
 # Codes of a time step's operations
@@ -63,7 +64,13 @@ def rows(n: int) -> Array:
 
 
 def edge_rows(
-    j_from_i_wxyz: Array, j_from_i_t: Array, concentration: Array, precision: Array, robust: Array | None = None
+    j_from_i_wxyz: Array,
+    j_from_i_t: Array,
+    concentration: Array,
+    precision: Array,
+    robust: Array | None = None,
+    coupling: Array | None = None,
+    arm: Array | None = None,
 ) -> Array:
     """Numbers of each edge (m, width): :data:`ISO_WIDTH` for scalar (m,) precisions, :data:`FULL_WIDTH` for (m, 3, 3).
 
@@ -73,12 +80,17 @@ def edge_rows(
         Of translations; zero for edges that have none.
     robust
         The numbers (m, :data:`ROBUST_WIDTH`) of a robust likelihood, which come last.
+    coupling, arm
+        B (m, 3, 3) and arms (m, 3), zero if left out; only beside full precisions.
     """
+    m = len(j_from_i_wxyz)
     if concentration.ndim == 1:
         parts = [concentration[:, None], precision[:, None]]
     else:
         upper = np.triu_indices(3)
         parts = [concentration[:, *upper], precision[:, *upper]]
+        parts.append(np.zeros((m, 9)) if coupling is None else coupling.reshape(m, 9))
+        parts.append(np.zeros((m, 3)) if arm is None else arm)
     if robust is not None:
         parts.append(robust)
     return np.concatenate([j_from_i_wxyz, np.nan_to_num(j_from_i_t), *parts], axis=1)
@@ -122,7 +134,7 @@ def edge_blocks(n: int, edge_i: Index, edge_j: Index, rows: Array, groups: int) 
     at = order[np.repeat(first, slots) + np.minimum(place, np.repeat(count, slots) - 1)]
     edge = rows[at]
     filling = place >= np.repeat(count, slots)
-    edge[filling, 7:] = 0.0  # no weight
+    edge[filling, 7:] = 0.0  # no weight, no coupling, no arm
     shape, width = (len(at) // BLOCK, BLOCK), edge.shape[1]
     blocks = EdgeBlocks(
         target=j[at].astype(np.uint32).reshape(shape),

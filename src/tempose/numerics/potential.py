@@ -12,7 +12,8 @@ unused numbers:
 
     ∂U/∂ω_j = λ s w + τ m × ρ,  ∂U/∂ω_i = −λ s w,  ∂U/∂p_j = τρ = −∂U/∂p_i,  m = R(a_j) t.
 
-Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and ``R(a_j)ᵀ ρ``.
+Full 3×3 precisions act on the residuals in j's frame, ``ν = R(a_j)ᵀ w`` and ``R(a_j)ᵀ ρ``; there the translation's residual
+also has its coupling to the rotation, and the arm of node i, :func:`full_edge`.
 
 With a robust likelihood (:mod:`tempose.model.robust`) an edge of energy e has the potential ρ(e): its gradient is that of e
 times ρ′(e), so edges go through the same arithmetic and are weighted afterwards.
@@ -67,37 +68,49 @@ def isotropic_edge(edge: Any, b: Any, at: Any, stride: Any, aj: Any, ai: Any, d:
 
 @inlined
 def full_edge(edge: Any, b: Any, at: Any, stride: Any, aj: Any, ai: Any, d: Any) -> Any:
-    """The same for full precisions.
+    """The same for full precisions, a coupling B of the translation to the rotation, and a lever arm.
 
-    Turning j by ω multiplies the residual quaternion in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω, hence
-    the rotation's part of ``∂U/∂ω_j = R(a_j)(s Λν − ν × Λν) = −∂U/∂ω_i``.
+    Turning j by ω multiplies the residual quaternion (w, ν) in j's frame by ``exp(η/2)`` on the right, η = R(a_j)ᵀω: with
+    ``f = P(r + Bs)``, s = 2wν, and ``g = Bᵀf`` the rotation's part of the gradient, in j's frame, is
+    ``w(Λν + w g) − ν × (Λν + w g) − ν(ν·g)``. The force acts on i at the end of its arm.
     """
     jw, jx, jy, jz = aj
     iw, ix, iy, iz = ai
     q0, q1, q2, q3 = edge[b, at], edge[b, at + stride], edge[b, at + 2 * stride], edge[b, at + 3 * stride]
     t0, t1, t2 = edge[b, at + 4 * stride], edge[b, at + 5 * stride], edge[b, at + 6 * stride]
-    b0, b1, b2, b3 = multiply(jw, jx, jy, jz, q0, q1, q2, q3)
-    s, x, y, z = multiply(b0, b1, b2, b3, iw, -ix, -iy, -iz)
-    n0, n1, n2 = rotate(jw, -jx, -jy, -jz, x, y, z)
+    b0, b1, b2, b3 = multiply(q0, q1, q2, q3, iw, -ix, -iy, -iz)
+    w, x, y, z = multiply(b0, b1, b2, b3, jw, jx, jy, jz)
     h0, h1, h2 = _symmetric(
         edge[b, at + 7 * stride], edge[b, at + 8 * stride], edge[b, at + 9 * stride],
-        edge[b, at + 10 * stride], edge[b, at + 11 * stride], edge[b, at + 12 * stride], n0, n1, n2,
+        edge[b, at + 10 * stride], edge[b, at + 11 * stride], edge[b, at + 12 * stride], x, y, z,
     )  # fmt: skip
-    energy = n0 * h0 + n1 * h1 + n2 * h2
-    w0, w1, w2 = rotate(jw, jx, jy, jz, h0, h1, h2)  # Λν in the world frame
-    turn = (s * w0 - (y * w2 - z * w1), s * w1 - (z * w0 - x * w2), s * w2 - (x * w1 - y * w0))
-    # the residual in j's frame is t − R(a_j)ᵀ(p_i − p_j): only the second part turns with j
-    k0, k1, k2 = rotate(jw, -jx, -jy, -jz, d[0], d[1], d[2])
-    k0, k1, k2 = t0 - k0, t1 - k1, t2 - k2
+    energy = x * h0 + y * h1 + z * h2
+    # the residual in j's frame is t − R(a_j)ᵀ(p_i + m − p_j) + B s
+    m0, m1, m2 = rotate(iw, ix, iy, iz, edge[b, at + 28 * stride], edge[b, at + 29 * stride], edge[b, at + 30 * stride])
+    d0, d1, d2 = d[0] + m0, d[1] + m1, d[2] + m2
+    k0, k1, k2 = rotate(jw, -jx, -jy, -jz, d0, d1, d2)
+    B00, B01, B02 = edge[b, at + 19 * stride], edge[b, at + 20 * stride], edge[b, at + 21 * stride]
+    B10, B11, B12 = edge[b, at + 22 * stride], edge[b, at + 23 * stride], edge[b, at + 24 * stride]
+    B20, B21, B22 = edge[b, at + 25 * stride], edge[b, at + 26 * stride], edge[b, at + 27 * stride]
+    double = 2.0 * w
+    k0 = t0 - k0 + double * (B00 * x + B01 * y + B02 * z)
+    k1 = t1 - k1 + double * (B10 * x + B11 * y + B12 * z)
+    k2 = t2 - k2 + double * (B20 * x + B21 * y + B22 * z)
     p0, p1, p2 = _symmetric(
         edge[b, at + 13 * stride], edge[b, at + 14 * stride], edge[b, at + 15 * stride],
         edge[b, at + 16 * stride], edge[b, at + 17 * stride], edge[b, at + 18 * stride], k0, k1, k2,
     )  # fmt: skip
     energy += 0.5 * (k0 * p0 + k1 * p1 + k2 * p2)
-    f0, f1, f2 = rotate(jw, jx, jy, jz, p0, p1, p2)  # P ρ in the world frame
-    swing = (
-        turn[0] + (d[1] * f2 - d[2] * f1), turn[1] + (d[2] * f0 - d[0] * f2), turn[2] + (d[0] * f1 - d[1] * f0),
+    g0, g1, g2 = B00 * p0 + B10 * p1 + B20 * p2, B01 * p0 + B11 * p1 + B21 * p2, B02 * p0 + B12 * p1 + B22 * p2
+    dot = x * g0 + y * g1 + z * g2
+    h0, h1, h2 = h0 + w * g0, h1 + w * g1, h2 + w * g2
+    v0, v1, v2 = rotate(
+        jw, jx, jy, jz,
+        w * h0 - (y * h2 - z * h1) - dot * x, w * h1 - (z * h0 - x * h2) - dot * y, w * h2 - (x * h1 - y * h0) - dot * z,
     )  # fmt: skip
+    f0, f1, f2 = rotate(jw, jx, jy, jz, p0, p1, p2)  # the force in the world frame
+    turn = (v0 + (m1 * f2 - m2 * f1), v1 + (m2 * f0 - m0 * f2), v2 + (m0 * f1 - m1 * f0))
+    swing = (v0 + (d1 * f2 - d2 * f1), v1 + (d2 * f0 - d0 * f2), v2 + (d0 * f1 - d1 * f0))
     return energy, turn, (f0, f1, f2), swing
 
 

@@ -49,12 +49,13 @@ class Curvature:
         return int(np.sum(~self.held))
 
     def blocks(self, wxyz: Array, position: Array, *, exact: bool = True) -> tuple[Array, Array]:
-        """Diagonal blocks (n, 6, 6) and edge blocks (m, 6, 6), gauge not yet held."""
+        """Diagonal blocks (n, b, b) and edge blocks (m, b, b) on the graph's axes, gauge not yet held."""
         from tempose.numerics.hessian import hessian
 
-        diagonal = np.empty((len(wxyz), 6, 6))
-        off = np.empty((self.posterior.graph.n_edges, 6, 6))
-        hessian(self.posterior.edge_table, self.posterior.prior_table, wxyz, position, exact, diagonal, off)
+        graph = self.posterior.graph
+        b = len(graph.axes)
+        diagonal, off = np.empty((len(wxyz), b, b)), np.empty((graph.n_edges, b, b))
+        hessian(self.posterior.edge_table, self.posterior.prior_table, wxyz, position, exact, graph.axes, diagonal, off)
         return diagonal, off
 
     def hold(self, diagonal: Array, off: Array) -> tuple[Array, Array]:
