@@ -8,6 +8,11 @@ from pathlib import Path
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 
+_HOLDS = (
+    "planar", "correlated", "gps", "gps_sigma", "gps_up", "lever_arm", "attitudes", "attitude_sigma_deg", "landmarks",
+    "sightings", "landmark_sigma", "fixed",
+)  # fmt: skip
+
 
 def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose simulate``."""
@@ -16,7 +21,11 @@ def add_parser(commands: Commands, summary: str) -> None:
         "simulate",
         summary,
         run,
-        "tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o",
+        """
+        tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o
+        tempose simulate --planar --shape trajectory --nodes 300 --landmarks 20 -o plane.g2o
+        tempose simulate --shape trajectory --nodes 300 --correlated --gps 0.1 --gps-sigma 0.02 -o outdoors.g2o
+        """,
     )
     parser.add_argument("--nodes", type=int, default=50, help="number of poses (default 50)")
     parser.add_argument(
@@ -41,6 +50,30 @@ def add_parser(commands: Commands, summary: str) -> None:
         metavar="SHARE",
         help="share of measurements that are replaced by any rotation and translation (default 0)",
     )
+    more = parser.add_argument_group("what the graph holds")
+    more.add_argument("--planar", action="store_true", help="all in the plane: random, grid or trajectory")
+    more.add_argument(
+        "--correlated",
+        nargs="?",
+        const="registration",
+        default=False,
+        choices=["registration", "random"],
+        help="correlated errors of rotation and translation, as of scans (default) or at random",
+    )
+    more.add_argument(
+        "--gps", type=float, default=0, metavar="N", help="poses with a fix: a number, or a share below 1"
+    )
+    more.add_argument(
+        "--gps-sigma", type=float, default=0.05, metavar="LENGTH", help="of a fix per axis (default 0.05)"
+    )
+    more.add_argument("--gps-up", type=float, default=1.0, metavar="FACTOR", help="of its sigma upwards (default 1)")
+    more.add_argument("--lever-arm", type=float, default=0.0, metavar="LENGTH", help="from pose to antenna (default 0)")
+    more.add_argument("--attitudes", type=float, default=0, metavar="N", help="poses with a measured orientation")
+    more.add_argument("--attitude-sigma-deg", type=float, default=1.0, metavar="DEG", help="per axis (default 1)")
+    more.add_argument("--landmarks", type=int, default=0, metavar="N", help="points seen from poses near them")
+    more.add_argument("--sightings", type=int, default=4, metavar="N", help="poses that see each landmark (default 4)")
+    more.add_argument("--landmark-sigma", type=float, metavar="LENGTH", help="of a sighting (default: --sigma-trans)")
+    more.add_argument("--fixed", type=int, default=0, metavar="N", help="poses that are held at the truth")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graph (default 0)")
     parser.add_argument(
         "-o",
@@ -63,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         completeness=arguments.completeness,
         sigma_rot_deg=arguments.sigma_rot_deg,
         sigma_trans=arguments.sigma_trans,
+        **{name: getattr(arguments, name) for name in _HOLDS},
         seed=arguments.seed,
     )
     graph = made.graph

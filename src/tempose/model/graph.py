@@ -194,7 +194,8 @@ class PoseGraph:
 
         landmark = self.is_landmark
         self._refuse(
-            landmark[self.edge_j], "goes to a landmark, which has no axes to measure in; landmarks are where edges start"
+            landmark[self.edge_j],
+            "goes to a landmark, which has no axes to measure in; landmarks are where edges start",
         )
         self._refuse(
             landmark[self.edge_i] & (self.mean_concentration > 0.0),
@@ -215,7 +216,9 @@ class PoseGraph:
         wxyz, position = at.wxyz.copy(), at.position.copy()
         unknown: dict[int, NodeId] = {}
         for row, name in enumerate(names):
-            known = next((poses for poses in (self.fixed_at, self.initial) if poses is not None and name in poses), None)
+            known = next(
+                (poses for poses in (self.fixed_at, self.initial) if poses is not None and name in poses), None
+            )
             if known is not None and name != WORLD:
                 wxyz[row], position[row] = known.wxyz[known.row(name)], known.position[known.row(name)]
             elif len(names) > 1:  # at the identity, if it is alone in its component
@@ -476,8 +479,10 @@ class PoseGraph:
 
         Infinite where an edge says nothing about an axis; NaN for the translation of a rotation-only edge.
         """
-        rotation = np.degrees(_mean_sigma(0.5 * self.concentration_matrices))
-        return rotation, np.where(self.has_translation, _mean_sigma(self.translation_precision_matrices), np.nan)
+        turns, P = 0.5 * self.concentration_matrices, self.marginal_translation_precision
+        if self.is_planar:
+            turns, P = turns[:, 2:, 2:], P[:, :2, :2]
+        return np.degrees(_mean_sigma(turns)), np.where(self.has_translation, _mean_sigma(P), np.nan)
 
     def to_pandas(self, of: Literal["edges", "nodes"] = "edges") -> Any:
         """A ``DataFrame`` of the edges, or of the nodes.
@@ -606,10 +611,9 @@ class PoseGraph:
             j_from_i_t=self.j_from_i_t[keep],
             concentration=self.concentration[keep],
             translation_precision=self.translation_precision[keep],
-            **{
-                name: None if getattr(self, name) is None else getattr(self, name)[keep]
-                for name in ("inlier_prior", "coupling", "arm")
-            },
+            inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
+            coupling=None if self.coupling is None else self.coupling[keep],
+            arm=None if self.arm is None else self.arm[keep],
         )
 
     def components(self) -> list[PoseGraph]:
@@ -632,18 +636,33 @@ class PoseGraph:
     def mean_concentration(self) -> Array:
         """One number per edge (m,): the mean of its three rotation concentrations."""
         c = self.concentration
-        return c if c.ndim == 1 else c.mean(1) if c.ndim == 2 else np.trace(c, axis1=1, axis2=2) / 3.0
+        return c if c.ndim == 1 else c.mean(1) if c.ndim == 2 else np.asarray(np.trace(c, axis1=1, axis2=2) / 3.0)
 
     @property
     def median_sigmas(self) -> tuple[float, float]:
-        """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none."""
-        with np.errstate(divide="ignore"):
-            rotation = np.sqrt(2.0 / self.mean_concentration)
-            translation = 1.0 / np.sqrt(
-                np.einsum("maa->m", self.translation_precision_matrices[self.has_translation]) / 3.0
-            )
+        """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none.
+
+        Of the motions between poses, if any are measured; what is known about single nodes and landmarks is apart.
+        """
+        (turns, moves), P = self.ranks, self.marginal_translation_precision
+        usual = ~self.is_absolute & ~self.is_landmark[self.edge_i]
+        usual |= not np.any(usual)
+        turning, moving = usual & (turns > 0), usual & (moves > 0)
+        axes = 1.0 if self.concentration.ndim == 1 else 3.0 / turns[turning]
+        rotation = np.sqrt(2.0 / (self.mean_concentration[turning] * axes))
+        translation = 1.0 / np.sqrt(np.einsum("maa->m", P[moving]) / moves[moving])
         first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
         return first, second
+
+    @cached_property
+    def marginal_translation_precision(self) -> Array:
+        """Precisions (m, 3, 3) of the translations whatever the rotations are: the inverse of ``P⁻¹ + B Σ_R Bᵀ``."""
+        P = self.translation_precision_matrices
+        if self.coupling is None:
+            return P
+        spread = self.coupling @ np.linalg.pinv(0.5 * self.concentration_matrices, hermitian=True)
+        spread = spread @ np.swapaxes(self.coupling, 1, 2)
+        return np.asarray(np.linalg.solve(np.eye(3) + P @ spread, P))
 
 
 def _rank(precision: Array, most: int) -> Array:
@@ -652,7 +671,7 @@ def _rank(precision: Array, most: int) -> Array:
         return np.where(precision > 0.0, float(most), 0.0)
     values = precision if precision.ndim == 2 else np.linalg.eigvalsh(precision)
     known = np.sum(values > 1e-12 * values.max(axis=1, initial=0.0, keepdims=True), axis=1)
-    return np.minimum(known, most).astype(np.float64)
+    return np.asarray(np.minimum(known, most), dtype=np.float64)
 
 
 def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) -> Array:
@@ -667,8 +686,8 @@ def _as_precision(value: ArrayLike, m: int, vector: tuple[int, ...], name: str) 
 
 
 def _mean_sigma(blocks: Array) -> Array:
-    """Root mean square over the axes of the σ of precisions (m, 3, 3); infinite where one says nothing about an axis."""
-    values = np.linalg.eigvalsh(blocks).reshape(-1, 3)
+    """Root mean square over the axes of the σ of precisions (m, d, d); infinite where one says nothing about an axis."""
+    values = np.linalg.eigvalsh(0.5 * (blocks + np.swapaxes(blocks, 1, 2)))
     with np.errstate(divide="ignore"):
         return np.asarray(np.sqrt(np.mean(1.0 / np.maximum(values, 0.0), axis=1)))
 

@@ -14,7 +14,8 @@ from tempose.geometry import align
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.starts import random_poses
-from tempose.simulation import Simulated, measure, simulate
+from tempose.simulation import Simulated, simulate
+from tempose.simulation.graphs import measure
 from tempose.studies import figures
 from tempose.studies.experiment import Experiment, Result, RunOptions
 from tempose.studies.store import Cell, Row
