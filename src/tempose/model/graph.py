@@ -426,7 +426,9 @@ class PoseGraph:
     @cached_property
     def is_absolute(self) -> Mask:
         """Which edges (m,) measure a single node in the world's axes: they go to the world."""
-        return np.zeros(self.n_edges, dtype=bool) if self.world is None else np.asarray(self.edge_j == self.world)
+        if self.world is None:
+            return np.zeros(self.n_edges, dtype=bool)
+        return np.asarray((self.edge_i == self.world) | (self.edge_j == self.world))
 
     @cached_property
     def has_rotation(self) -> Mask:
