@@ -21,6 +21,7 @@ from tempose.model.residuals import Residuals, residuals
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
+from tempose.optimum.leverage import used_of_edges
 from tempose.outliers.noise import Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws
@@ -92,7 +93,7 @@ class Analysis:
         factor: at 4, the true noise is twice what was stated and every σ should be doubled.
         """
         graph, likelihood = self.posterior.graph, self.posterior.likelihood
-        energy, measured = self.posterior.energies(self.estimate), np.where(graph.has_translation, 6.0, 3.0)
+        energy, measured = self.posterior.energies(self.estimate), graph.freedom
         weight, kept = np.ones_like(energy), np.ones_like(energy)
         if likelihood is not None:  # of the kept edges
             weight, kept = likelihood.weight(energy), likelihood.inlier_probability(energy)
@@ -104,26 +105,21 @@ class Analysis:
         """Normalised residual of each edge (m,), about 1 if the model is right; NaN where nothing checks the edge.
 
         ``√(2U_edge / expected)``: an edge of d numbers pulls the estimate towards itself, so its residual is expected to
-        be ``d − tr(P Σ)``, with P the edge's precision and Σ the covariance of the fitted relative pose. A bridge always
+        be ``d − tr(ΩΣ)``, with Ω the edge's information and Σ the covariance of the fitted relative pose. A bridge always
         fits: it is expected to be 0 and says nothing.
         """
         likelihood = self.posterior.likelihood
         energy = self.posterior.energies(self.estimate)
-        freedom = np.where(self.posterior.graph.has_translation, 6.0, 3.0)
+        freedom = self.posterior.graph.freedom
         expected = freedom
         if self.laplace is not None:
             # an edge that was not kept does not pull: its residual is expected to be larger by as much
             pull = 1.0 if likelihood is None else 2.0 * likelihood.weight(energy) - 1.0
-            expected = freedom - pull * self._used(self.laplace.edge_covariances() * self.laplace.beta)
-        checked = expected > 0.01 * freedom
+            used = used_of_edges(self.posterior.graph, self.laplace.edge_covariances() * self.laplace.beta)
+            expected = freedom - pull * (used[0] + used[1])
+        checked = (expected > 0.01 * freedom) & (freedom > 0.0)
         ratio = 2.0 * energy / np.where(checked, expected, 1.0)
         return np.where(checked, np.sqrt(ratio), np.nan)
-
-    def _used(self, sigma: Array) -> Array:
-        """``tr(P Σ)`` of every edge (m,), Σ (m, 6, 6) the covariance of its relative pose."""
-        graph = self.posterior.graph
-        used = 0.5 * np.einsum("mab,mba->m", graph.concentration_matrices, sigma[:, :3, :3])
-        return np.asarray(used + np.einsum("mab,mba->m", graph.translation_precision_matrices, sigma[:, 3:, 3:]))
 
     # ------------------------------------------------------------------ of the draws
 

@@ -4,7 +4,7 @@ The estimators are those of Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021
 localization: an improved R-hat*, and agree with ArviZ. They take draws (..., chains, draws) and reduce the last two axes.
 
 Poses are judged by their six world-frame tangent coordinates about the estimate, in the stated gauge: q and −q are one
-rotation there, and what the gauge holds is left out.
+rotation there, and what the gauge holds, or the graph does not have, is left out.
 """
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
     if not np.all(np.isfinite(energy)):
         lost = int(np.sum(~np.isfinite(energy)))
         return _unmeasured(draws, len(chains), length, Level.BAD, Trouble.NOT_FINITE, lost)
-    free = ~_held(gauge)
+    free = ~_held(gauge) & gauge.graph.free
     free[~position_determined(gauge.graph), 3:] = False
     motion = _gauge_motions(arrays, reference, gauge)
 
@@ -403,9 +403,10 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
             for name, values in found.items():
                 table[name][low : low + len(rows)][use] = values
         for part, columns in enumerate((slice(0, 3), slice(3, 6))):
-            known = np.all(use[:, columns], axis=1)
+            along = np.array([k for k in gauge.graph.axes if columns.start <= k < columns.stop])
+            known = np.all(use[:, along], axis=1)
             if np.any(known):
-                z = x[known][:, columns]
+                z = x[known][:, along]
                 square = np.mean((z - z.mean(axis=(-2, -1), keepdims=True)) ** 2, axis=1)
                 sigma[rows[known], part] = np.sqrt(square.mean(axis=(-2, -1)))
                 error[rows[known], part] = _error_of_root_mean(square)

@@ -152,7 +152,7 @@ class EdgeChecks:
     p_value
         Probability (m,) of a distance at least as large if the model is right; NaN where nothing checks the edge.
     p_rotation, p_translation
-        The same for either part alone.
+        The same for either part alone: of the translation, for what the rotation's error does not explain of it.
     log_spread
         Logarithm (m,) of how much wider than the edge's own noise the prediction is: ``log det(I + S)``, S the whitened
         covariance of what the rest says.
@@ -245,9 +245,13 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
     root, range_ = _information_roots(posterior)
     r = residuals(graph, estimate)
     scalar = np.sqrt(np.maximum(1.0 - np.sum(r.nu**2, axis=1), 0.0))
-    whitened = np.einsum("mab,mb->ma", root, np.concatenate([2.0 * r.nu, np.nan_to_num(r.translation)], axis=1))
+    whitened = np.einsum("mab,mb->ma", root, np.concatenate([2.0 * r.nu, np.nan_to_num(r.unexplained)], axis=1))
     jacobian = np.tile(np.eye(6), (m, 1, 1))
-    jacobian[:, :3, :3] = scalar[:, None, None] * np.eye(3) + se3.hat(r.nu)  # of 2ν by the rotation vector
+    w, twist = scalar[:, None, None], se3.hat(r.nu)
+    jacobian[:, :3, :3] = w * np.eye(3) + twist  # of 2ν by the rotation vector
+    if graph.coupling is not None:  # and of s = 2wν
+        J = w * w * np.eye(3) + w * twist - r.nu[:, :, None] * r.nu[:, None, :]
+        jacobian[:, 3:, :3] = graph.coupling @ J
     A = root @ jacobian
     taken = A @ sigma @ np.swapaxes(A, 1, 2)
     V, weight = range_ - taken, np.ones((m, 1, 1))
@@ -287,22 +291,33 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     if posterior.priors.is_flat and rest.position_component[a] != rest.position_component[b]:
         root[3:], range_[3:] = 0.0, 0.0
     (wxyz, t), sigma = predicted.mean, predicted.covariance
+    if graph.coupling is not None:
+        joint = np.eye(6)
+        joint[3:, :3] = graph.coupling[edge]
+        root = root @ joint
+    if graph.arm is not None:  # the relative turn ω of i swings the point that was measured
+        swing = np.eye(6)
+        at = quat.rotate(wxyz, graph.arm[edge])
+        t, swing[3:, :3] = t + at, -se3.hat(at)
+        sigma = swing @ sigma @ swing.T
     omega = quat.log(quat.multiply(graph.j_from_i_wxyz[edge], quat.conjugate(wxyz)))
     error = root @ np.concatenate([omega, np.nan_to_num(graph.j_from_i_t[edge] - t)])
-    z2 = float(error @ np.linalg.solve(np.eye(6) + root @ sigma @ root, error))
+    z2 = float(error @ np.linalg.solve(np.eye(6) + root @ sigma @ root.T, error))
     freedom = round(float(np.trace(range_)))
     return z2, freedom, float(_tail(np.array([z2]), np.array([freedom]))[0])
 
 
 def _information_roots(posterior: Posterior) -> tuple[Array, Array]:
-    """Symmetric roots (m, 6, 6) of the edges' information, ``½Λ`` and P, and the projections onto their ranges."""
+    """Symmetric roots (m, 6, 6) of ``½Λ`` and P of the edges, and the projections onto their ranges."""
     graph = posterior.graph
+    there = np.zeros(6)  # of a planar graph, the axes that lie in it
+    there[graph.axes] = 1.0
     root, range_ = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
     for part, matrix in (
         (slice(0, 3), 0.5 * graph.concentration_matrices),
         (slice(3, 6), graph.translation_precision_matrices),
     ):
-        values, vectors = np.linalg.eigh(matrix)
+        values, vectors = np.linalg.eigh(matrix * there[part, None] * there[None, part])
         known = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
         kept = np.where(known, np.sqrt(np.maximum(values, 0.0)), 0.0)
         root[:, part, part] = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)

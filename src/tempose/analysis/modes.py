@@ -25,9 +25,9 @@ from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index
 from tempose.analysis.diagnostics import ESS_BAD, RHAT_BAD, ess_mean, rhat
 from tempose.geometry import quaternion as quat
-from tempose.geometry import se3
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
+from tempose.model.residuals import predicted
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
@@ -143,9 +143,7 @@ class Well:
     def at(cls, posterior: Posterior, poses: Poses) -> Well:
         """Of a posterior, at poses."""
         graph = posterior.graph
-        q, t = poses.node_from_world
-        i, j = graph.edge_i, graph.edge_j
-        wxyz, translation = se3.compose((q[j], t[j]), se3.inverse((q[i], t[i])))
+        wxyz, translation = predicted(graph, poses)
         measured = np.where(graph.has_translation[:, None], translation, np.nan)
         ideal = replace(graph, j_from_i_wxyz=quat.normalize(wxyz), j_from_i_t=measured)
         return cls(poses, posterior.potential(poses), Posterior(ideal))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tempose._typing import Array, Mask, Motion, NodeId
+from tempose._typing import Array, Index, Mask, Motion, NodeId
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -23,18 +23,21 @@ from tempose.sampling.draws import Draws
 
 @dataclass(frozen=True)
 class NodeSummary:
-    """Means and covariances of all nodes in one gauge.
+    """Means and covariances of all nodes in one gauge; the world, which has no uncertainty, is not among them.
 
     Attributes
     ----------
     mean
-        Mean poses.
+        Mean poses, in the user's coordinates.
     covariance
-        (n, 6, 6), order and frame as in :mod:`tempose.model.gauge`.
+        (n, 6, 6), order and frame as in :mod:`tempose.model.gauge`; zero for what cannot change, in a planar graph all
+        but the rotation about z and the position in the plane.
     sigma_rot_deg, sigma_pos
-        Standard deviation per axis (root mean square over the three axes), degrees and length units (n,).
+        Standard deviation per axis (root mean square over the axes that there are), degrees and length units (n,); NaN for
+        the rotation of a landmark, which has none.
     entropy
-        Differential entropy (n,) of the Gaussian with this covariance, nats; −inf where a node is held.
+        Differential entropy (n,) of the Gaussian with this covariance, nats, over the coordinates that the node has; −inf
+        where a node is held.
     determined
         Whether a node's position is tied to its gauge by translations at all (n,).
     gauge
@@ -91,14 +94,25 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
 
 
 def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_draws: int = 0) -> NodeSummary:
-    """Derive σ and entropy from covariances (n, 6, 6)."""
-    rot = np.sqrt(np.trace(covariance[:, :3, :3], axis1=1, axis2=2) / 3.0)
-    pos = np.sqrt(np.trace(covariance[:, 3:, 3:], axis1=1, axis2=2) / 3.0)
-    determined = position_determined(gauge.graph)
-    pos = np.where(determined, pos, np.nan)
-    sign, logdet = np.linalg.slogdet(covariance)
-    entropy = np.where(sign > 0, 0.5 * (6.0 * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
+    """Derive σ and entropy from covariances (n, 6, 6) of all nodes of the gauge's graph."""
+    graph = gauge.graph
+    shown = np.array([graph.index[name] for name in graph.reported], dtype=np.int64)
+    covariance, landmark, determined = covariance[shown], graph.is_landmark[shown], position_determined(graph)[shown]
+    turns = int(np.sum(graph.axes < 3))
+    rot = np.sqrt(np.trace(covariance[:, :3, :3], axis1=1, axis2=2) / turns)
+    pos = np.sqrt(np.trace(covariance[:, 3:, 3:], axis1=1, axis2=2) / graph.dimension)
+    rot, pos = np.where(landmark, np.nan, rot), np.where(determined, pos, np.nan)
+    entropy = np.where(
+        landmark, _entropy(covariance, graph.axes[graph.axes >= 3]), _entropy(covariance, graph.axes)
+    )  # fmt: skip
+    mean = Poses(graph.reported, mean.wxyz[shown], mean.position[shown] + graph.world_origin)
     return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, gauge, source, n_draws)
+
+
+def _entropy(covariance: Array, axes: Index) -> Array:
+    """Of the Gaussian along some of the coordinates (n,)."""
+    sign, logdet = np.linalg.slogdet(covariance[:, axes[:, None], axes])
+    return np.where(sign > 0, 0.5 * (len(axes) * np.log(2.0 * np.pi * np.e) + logdet), -np.inf)
 
 
 def relative_summary(draws: Draws, reference: Poses, a: NodeId, b: NodeId) -> RelativeSummary:

@@ -566,9 +566,10 @@ class PoseGraph:
 
     @cached_property
     def anchors(self) -> Index:
-        """Row of the gauge node of each component: the world, its first ``fixed`` node, else its first node."""
+        """Row of the gauge node of each component: the world, its first ``fixed`` node, else its first pose."""
         rows = [] if self.world is None else [self.world]
-        rows += [self.index[name] for name in self.fixed] + list(range(self.n_nodes))
+        rows += [self.index[name] for name in self.fixed]
+        rows += np.argsort(self.is_landmark, kind="stable").tolist()
         chosen: dict[int, int] = {}
         for row in rows:
             chosen.setdefault(int(self.component[row]), row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,8 @@ class RelativeSummary:
     """Posterior of the pose of ``b`` seen from ``a``; it needs no gauge.
 
     ``mean`` is ``a_from_b`` as (wxyz, translation); ``covariance`` (6, 6) is of the perturbation in a's frame,
-    ``R = Exp(ω) R̂``, ``t = t̂ + δ``, rotation first.
+    ``R = Exp(ω) R̂``, ``t = t̂ + δ``, rotation first. ``axes`` says how many axes rotations and positions have: 3 and 3, 1
+    and 2 in the plane, and no rotation if ``b`` is a landmark.
     """
 
     a: NodeId
@@ -24,6 +26,7 @@ class RelativeSummary:
     covariance: Array
     source: str
     n_draws: int = 0
+    axes: tuple[int, int] = (3, 3)
 
     @property
     def pose(self) -> Pose:
@@ -32,10 +35,12 @@ class RelativeSummary:
 
     @property
     def sigma_rot_deg(self) -> float:
-        """Standard deviation per axis, degrees."""
-        return float(np.degrees(np.sqrt(np.trace(self.covariance[:3, :3]) / 3.0)))
+        """Standard deviation per axis, degrees; NaN if there is no rotation."""
+        if not self.axes[0]:
+            return math.nan
+        return float(np.degrees(np.sqrt(np.trace(self.covariance[:3, :3]) / self.axes[0])))
 
     @property
     def sigma_pos(self) -> float:
         """Standard deviation per axis, length units."""
-        return float(np.sqrt(np.trace(self.covariance[3:, 3:]) / 3.0))
+        return float(np.sqrt(np.trace(self.covariance[3:, 3:]) / self.axes[1]))

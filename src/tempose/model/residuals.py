@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tempose._typing import Array
+from tempose._typing import Array, Motion
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -38,16 +38,20 @@ class Residuals:
 
 def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
     """Edge residuals, by the equations of the paper, for poses in the graph's node order."""
-    q, _ = poses.node_from_world
-    c = poses.position
-    i, j = graph.edge_i, graph.edge_j
-    relative = quat.multiply(q[j], quat.conjugate(q[i]))
+    relative, seen = predicted(graph, poses)
     error = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(relative))
     error = np.where(error[:, :1] < 0.0, -error, error)
-    seen = c[i] if graph.arm is None else c[i] + quat.rotate(poses.wxyz[i], graph.arm)
-    translation = graph.j_from_i_t - quat.rotate(q[j], seen - c[j])
+    translation = graph.j_from_i_t - seen
     unexplained = translation
     if graph.coupling is not None:
         s = 2.0 * error[:, :1] * error[:, 1:]
         unexplained = translation + np.einsum("mab,mb->ma", graph.coupling, s)
     return Residuals(error[:, 1:], translation, unexplained, quat.angle(error))
+
+
+def predicted(graph: PoseGraph, poses: Poses) -> Motion:
+    """What every edge would measure without noise: ``q_j q̄_i`` (m, 4) and ``μ_ij = R_j (c_i + R_iᵀ arm − c_j)`` (m, 3)."""
+    q, c = quat.conjugate(poses.wxyz), poses.position
+    i, j = graph.edge_i, graph.edge_j
+    seen = c[i] if graph.arm is None else c[i] + quat.rotate(poses.wxyz[i], graph.arm)
+    return quat.multiply(q[j], poses.wxyz[i]), quat.rotate(q[j], seen - c[j])

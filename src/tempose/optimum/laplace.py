@@ -106,7 +106,10 @@ class Laplace:
         return np.asarray(np.where(held, 0.0, found).reshape(n, 6, 3)[:, :3]) / self.beta
 
     def edge_covariances(self) -> Array:
-        """Covariances (m, 6, 6) of ``j_from_i`` of every edge, in j's frame, rotation first: all from one selected inverse."""
+        """Covariances (m, 6, 6) of what every edge measures, in j's frame, rotation first: all from one selected inverse.
+
+        Of ``j_from_i``, or with a lever arm of i's rotation and of the arm's end, seen from j.
+        """
         graph = self.curvature.posterior.graph
         held = self.curvature.held
         diagonal, off = self._selected
@@ -118,7 +121,12 @@ class Laplace:
         Rt = np.swapaxes(quat.to_matrix(self.poses.wxyz[j]), 1, 2)
         Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
         Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
-        Jj[:, 3:, :3] = Rt @ se3.hat(self.poses.position[i] - self.poses.position[j])
+        apart = self.poses.position[i] - self.poses.position[j]
+        if graph.arm is not None:
+            end = quat.rotate(self.poses.wxyz[i], graph.arm)
+            apart = apart + end
+            Ji[:, 3:, :3] = -Rt @ se3.hat(end)
+        Jj[:, 3:, :3] = Rt @ se3.hat(apart)
         Jj[:, 3:, 3:], Ji[:, 3:, 3:] = -Rt, Rt
         mixed = Ji @ cross @ np.swapaxes(Jj, 1, 2)
         own = Ji @ diagonal[i] @ np.swapaxes(Ji, 1, 2) + Jj @ diagonal[j] @ np.swapaxes(Jj, 1, 2)

@@ -20,6 +20,7 @@ from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.residuals import predicted
 
 
 class Noise(NamedTuple):
@@ -47,12 +48,8 @@ def measured_with(graph: PoseGraph, truth: Poses, noise: Noise) -> PoseGraph:
 
     What an edge does not measure stays what it was: a rotation without concentration, a missing translation.
     """
-    poses = with_world(graph, truth)
-    q, c = quat.conjugate(poses.wxyz), poses.position
-    i, j = graph.edge_i, graph.edge_j
-    wxyz = quat.multiply(noise.turn, quat.multiply(q[j], poses.wxyz[i]))
-    seen = c[i] if graph.arm is None else c[i] + quat.rotate(poses.wxyz[i], graph.arm)
-    t = quat.rotate(q[j], seen - c[j]) + noise.shift - explained(graph, noise.turn)
+    wxyz, t = predicted(graph, with_world(graph, truth))
+    wxyz, t = quat.multiply(noise.turn, wxyz), t + noise.shift - explained(graph, noise.turn)
     turns, moves = graph.ranks[0] > 0, graph.has_translation
     return replace(
         graph,
