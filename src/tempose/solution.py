@@ -7,8 +7,9 @@ import math
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tempose.analysis.diagnostics import Diagnostics, Level
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
-from tempose.analysis.summary import NodeSummary, median_of_finite, relative_summary
+from tempose.analysis.summary import NodeSummary, median_of_finite, relative_summary, reported
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -66,7 +67,7 @@ class Solution:
     status
         How the solve ended.
     estimate
-        The poses that minimise U.
+        The poses that minimise U, of all nodes of the graph in its own coordinates; :attr:`poses` are for people.
     potential
         U there.
     draws
@@ -121,29 +122,40 @@ class Solution:
 
     def __getitem__(self, node: NodeId) -> NodeEstimate:
         """Pose and error bars of a node."""
-        row, nodes = self.estimate.row(node), self.nodes
+        row, nodes = self.poses.row(node), self.nodes
         if nodes is None:
-            return NodeEstimate(node, self.estimate[node], None, math.nan, math.nan, self.gauge)
+            return NodeEstimate(node, self.poses[node], None, math.nan, math.nan, self.gauge)
         sigma_rot_deg, sigma_pos = float(nodes.sigma_rot_deg[row]), float(nodes.sigma_pos[row])
         covariance = np.asarray(nodes.covariance[row])
-        return NodeEstimate(node, self.estimate[node], covariance, sigma_rot_deg, sigma_pos, self.gauge)
+        return NodeEstimate(node, self.poses[node], covariance, sigma_rot_deg, sigma_pos, self.gauge)
+
+    @cached_property
+    def poses(self) -> Poses:
+        """The best poses of the graph's nodes, in the user's coordinates: without the world, with what was subtracted from all."""
+        return reported(self.graph, self.estimate)
 
     def covariance(self, node: NodeId) -> Array:
         """6×6 covariance of a node (rotation vector in radians, then position), in the solution's gauge, world frame."""
         if self.nodes is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        return np.asarray(self.nodes.covariance[self.estimate.row(node)])
+        return np.asarray(self.nodes.covariance[self.poses.row(node)])
 
     def relative(self, a: NodeId, b: NodeId) -> RelativeSummary:
         """Posterior of the pose of ``b`` seen from ``a``, measured directly or not; it depends on no gauge.
 
         If the draws lie in several modes (:attr:`modes`), of those in the mode of the estimate.
         """
+        graph = self.graph
+        if a in graph.landmarks:
+            raise ArgumentError(
+                f"{a!r} is a landmark, which has no axes to see another node in; ask the other way round"
+            )
+        axes = 0 if b in graph.landmarks else int(np.sum(graph.axes < 3)), graph.dimension
         if self.analysis.own_draws is not None:
-            return relative_summary(self.analysis.own_draws, self.estimate, a, b)
+            return replace(relative_summary(self.analysis.own_draws, self.estimate, a, b), axes=axes)
         if self.laplace is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        return self.laplace.relative(a, b)
+        return replace(self.laplace.relative(a, b), axes=axes)
 
     @property
     def posterior(self) -> Posterior:
@@ -213,8 +225,8 @@ class Solution:
     def to_pandas(self) -> Any:
         """The nodes as a pandas table, a row each: the columns of ``poses.csv``, indexed by id."""
         pandas = require("pandas", "tables")
-        header, columns = with_poses(self.estimate, self.pose_columns())
-        table = pandas.DataFrame(dict(zip(header[1:], columns[1:], strict=True)), index=list(self.estimate.ids))
+        header, columns = with_poses(self.poses, self.pose_columns())
+        table = pandas.DataFrame(dict(zip(header[1:], columns[1:], strict=True)), index=list(self.poses.ids))
         table.index.name = "id"
         return table
 
@@ -238,7 +250,7 @@ class Solution:
             "potential": self.potential,
             "certified": None if proof is None else proof.certified,
             "certificate": None if proof is None else {**proof.facts(), "sentence": describe.certificate(proof)},
-            "n_nodes": self.graph.n_nodes,
+            "n_nodes": len(self.graph.reported),
             "n_edges": self.graph.n_edges,
             "n_components": self.graph.n_components,
             "graph_consistency": plain(graph_consistency(self.graph, self.estimate)),
@@ -349,7 +361,7 @@ class Solution:
         for k, mode in enumerate(self.modes.modes if self.modes is not None else ()):
             if self.modes is not None and k != self.modes.home:
                 columns = self._sigma_columns(self.mode_nodes(k), None)
-                tables[f"poses.mode-{k + 1}.csv"] = with_poses(mode.poses, columns)
+                tables[f"poses.mode-{k + 1}.csv"] = with_poses(reported(self.graph, mode.poses), columns)
         if self.draws is not None and self.draws.directory is not None:
             there = home / "draws"
             if self.draws.directory.resolve() != there.resolve():
@@ -408,20 +420,23 @@ class Solution:
         return self._sigma_columns(self.nodes, self.analysis.own_diagnostics)
 
     def _sigma_columns(self, nodes: NodeSummary | None, found: Diagnostics | None) -> Table:
+        graph, axes = self.graph, self.graph.axes
+        rows = [graph.index[name] for name in graph.reported]
         header: list[str] = ["component"]
-        columns: list[Any] = [self.graph.component]
+        columns: list[Any] = [graph.component[rows]]
         if nodes is None:
             return header, columns
-        header += ["sigma_rot_deg", "sigma_pos", "entropy"]
-        header += [f"sigma_{a}" for a in ("rx_deg", "ry_deg", "rz_deg", "x", "y", "z")]
+        names = np.array(["rx_deg", "ry_deg", "rz_deg", "x", "y", "z"])
+        header += ["sigma_rot_deg", "sigma_pos", "entropy", *(f"sigma_{a}" for a in names[axes])]
         deviation = np.sqrt(np.maximum(np.einsum("naa->na", nodes.covariance), 0.0))
         deviation[:, :3] = np.degrees(deviation[:, :3])
         deviation[~nodes.determined, 3:] = np.nan
-        columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation.T]
+        deviation[graph.is_landmark[rows], :3] = np.nan
+        columns += [nodes.sigma_rot_deg, nodes.sigma_pos, nodes.entropy, *deviation[:, axes].T]
         if nodes.source == "draws" and found is not None:
-            sigmas = np.column_stack([nodes.sigma_rot_deg, nodes.sigma_pos, deviation])
-            errors = np.column_stack([found.sigma_rot_deg_mcse, found.sigma_pos_mcse, found.mcse_sd])
-            errors[:, 2:5] = np.degrees(errors[:, 2:5])
+            sigmas = np.column_stack([nodes.sigma_rot_deg, nodes.sigma_pos, deviation[:, axes]])
+            mcse = found.mcse_sd * np.where(np.arange(6) < 3, np.degrees(1.0), 1.0)
+            errors = np.column_stack([found.sigma_rot_deg_mcse, found.sigma_pos_mcse, mcse[:, axes]])[rows]
             header += [f"mcse_{name}" for name in header if name.startswith("sigma_")]
             columns += list(np.where(sigmas == 0.0, 0.0, errors).T)  # what is held has no error
         return header, columns
@@ -431,7 +446,7 @@ class Solution:
         table: dict[str, Any] = {
             "i": [ids[k] for k in graph.edge_i],
             "j": [ids[k] for k in graph.edge_j],
-            "rotation_deg": np.degrees(r.angle),
+            "rotation_deg": np.where(graph.ranks[0] > 0, np.degrees(r.angle), np.nan),
             "translation": np.linalg.norm(r.translation, axis=1),
             "surprise": self.surprise,
             "p_value": self.edge_checks.p_value,
@@ -468,6 +483,17 @@ class NodeEstimate:
     def position(self) -> Array:
         """Of the node in the world (3,)."""
         return self.pose.position
+
+    @property
+    def planar_covariance(self) -> Array | None:
+        """3×3 of a planar node: rotation about z (radians), x, y."""
+        return None if self.covariance is None else self.covariance[np.ix_([2, 3, 4], [2, 3, 4])]
+
+    @property
+    def theta_deg(self) -> float:
+        """Angle about z of a planar node, degrees."""
+        w, _, _, z = self.pose.wxyz
+        return math.degrees(2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w))
 
 
 def _sampler_facts(draws: Draws | None) -> dict[str, Any] | None:

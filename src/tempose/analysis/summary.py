@@ -16,6 +16,7 @@ from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, position_determined
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
@@ -96,7 +97,7 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
 def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_draws: int = 0) -> NodeSummary:
     """Derive σ and entropy from covariances (n, 6, 6) of all nodes of the gauge's graph."""
     graph = gauge.graph
-    shown = np.array([graph.index[name] for name in graph.reported], dtype=np.int64)
+    shown = [graph.index[name] for name in graph.reported]
     covariance, landmark, determined = covariance[shown], graph.is_landmark[shown], position_determined(graph)[shown]
     turns = int(np.sum(graph.axes < 3))
     rot = np.sqrt(np.trace(covariance[:, :3, :3], axis1=1, axis2=2) / turns)
@@ -105,8 +106,14 @@ def node_summary(mean: Poses, covariance: Array, gauge: Gauge, source: str, n_dr
     entropy = np.where(
         landmark, _entropy(covariance, graph.axes[graph.axes >= 3]), _entropy(covariance, graph.axes)
     )  # fmt: skip
-    mean = Poses(graph.reported, mean.wxyz[shown], mean.position[shown] + graph.world_origin)
+    mean = reported(graph, mean)
     return NodeSummary(mean, covariance, np.degrees(rot), pos, entropy, determined, gauge, source, n_draws)
+
+
+def reported(graph: PoseGraph, poses: Poses) -> Poses:
+    """Poses as people get them: those of the nodes without the world, in the coordinates that they came in."""
+    shown = poses.select(graph.reported)
+    return Poses(shown.ids, shown.wxyz, shown.position + graph.world_origin) if np.any(graph.world_origin) else shown
 
 
 def _entropy(covariance: Array, axes: Index) -> Array:
