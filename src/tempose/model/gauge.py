@@ -23,7 +23,8 @@ FRAME = "world frame, world_from_node: R = Exp(omega) R_mean, p = p_mean + delta
 ORDER = "rotation vector (radians), then position"
 
 
-GaugeKind = Literal["anchor", "centroid", "free", "node"]
+GaugeKind = Literal["world", "anchor", "centroid", "free", "node"]
+_CHOICES = "auto, world, anchor, centroid, free or node:ID"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,8 @@ class Gauge:
     graph
         The graph.
     kind
-        ``anchor``: the first fixed (else the first) node of every component is held; ``node``: that node is held in its
+        ``world``: what is tied to the world or to fixed nodes is left where they put it, and other components are held by their
+        anchor; ``anchor``: the first fixed (else the first) node of every component is held; ``node``: that node is held in its
         component; ``centroid``: the mean rotation and the mean position of every component are held; ``free``: the
         positions of every component are not shifted and not turned as a whole (the free network of surveyors).
     node
@@ -48,20 +50,29 @@ class Gauge:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(GaugeKind) or (self.kind == "node") != (self.node is not None):
-            raise OptionError(f"unknown gauge {self.kind!r}: use anchor, centroid, free or node:ID")
+            raise OptionError(f"unknown gauge {self.kind!r}: use {_CHOICES}")
         self.anchors  # noqa: B018  (a wrong node id is found now, not after a long run)
-        if self.kind == "free" and not np.all(position_determined(self.graph)):
+        if self.node is not None and self.graph.is_landmark[self.graph.row(self.node)]:
+            raise NotApplicable(
+                f"landmark {self.node!r} has no orientation to hold the others by; name a node that has one"
+            )
+        if self.kind == "free" and not np.all(_hangs_together(self.graph)):
             raise NotApplicable(
                 "the free gauge turns with the positions, and some of them hang on no translation; use another"
             )
 
     @classmethod
     def parse(cls, graph: PoseGraph, text: str) -> Gauge:
-        """The gauge that an option names: ``anchor``, ``centroid``, ``free`` or ``node:ID``."""
+        """The gauge that an option names: ``auto``, ``world``, ``anchor``, ``centroid``, ``free`` or ``node:ID``.
+
+        ``auto`` is ``world`` where something ties the graph to it beyond one fixed node per component, else ``anchor``.
+        """
+        if text == "auto":
+            return cls(graph, "world" if np.any(tied_components(graph)) else "anchor")
         if text.startswith("node:"):
             return cls(graph, "node", graph.node_ids[find_node(graph, text.removeprefix("node:"))])
         if text not in get_args(GaugeKind) or text == "node":
-            raise OptionError(f"unknown gauge {text!r}: use anchor, centroid, free or node:ID")
+            raise OptionError(f"unknown gauge {text!r}: use {_CHOICES}")
         return cls(graph, cast(GaugeKind, text))
 
     @cached_property
@@ -76,60 +87,113 @@ class Gauge:
     @property
     def holds_nodes(self) -> bool:
         """Whether single nodes are held, rather than means."""
-        return self.kind in ("anchor", "node")
+        return self.kind in ("world", "anchor", "node")
 
     @cached_property
     def position_anchors(self) -> Index:
         """Held row of each part of the graph whose positions hang together."""
-        part = self.graph.position_component
+        graph = self.graph
+        part = graph.position_component
         rows = np.full(int(part.max()) + 1 if len(part) else 0, -1, dtype=np.int64)
-        for row in [*self.anchors.tolist(), *range(self.graph.n_nodes)]:
+        others = np.lexsort((graph.is_landmark, ~graph.is_fixed)).tolist()
+        for row in [*self.anchors.tolist(), *others]:
             if rows[part[row]] < 0:
                 rows[part[row]] = row
         return rows
 
+    @cached_property
+    def _left_alone(self) -> tuple[Mask, Mask]:
+        """Which components are not turned, and which parts are not shifted: in the gauge ``world`` those that are tied."""
+        graph = self.graph
+        parts = np.zeros(len(self.position_anchors), dtype=bool)
+        components = np.zeros(graph.n_components, dtype=bool)
+        if self.kind == "world":
+            components = tied_components(graph)
+            parts = components[graph.component[self.position_anchors]] & graph.is_fixed[self.position_anchors]
+        return components, parts
+
     def __str__(self) -> str:
         """What absolute uncertainties are relative to, in words: for people, never read back."""
+        graph = self.graph
         if self.kind == "free":
             return "the positions of each component neither shifted nor turned as a whole"
         if self.kind == "centroid":
             return "mean rotation and mean position of each component held fixed"
-        names = [str(self.graph.node_ids[k]) for k in self.anchors[:3]]
-        more = f" and {len(self.anchors) - 3} more" if len(self.anchors) > 3 else ""
-        plural = "nodes" if len(self.anchors) > 1 else "node"
-        return f"relative to {plural} {', '.join(names)}{more}, held fixed"
+        anchors, before = self.anchors, ""
+        if self.kind == "world":
+            anchors = self.anchors[~self._left_alone[0]]
+            before = "relative to the world" if graph.world is not None else "relative to the fixed nodes"
+            if len(anchors) == 0:
+                return before
+            before += "; what is not tied to it, " if graph.world is not None else "; what is not tied to them, "
+        names = [str(graph.node_ids[k]) for k in anchors[:3]]
+        more = f" and {len(anchors) - 3} more" if len(anchors) > 3 else ""
+        plural = "nodes" if len(anchors) > 1 else "node"
+        return f"{before}relative to {plural} {', '.join(names)}{more}, held fixed"
+
+    @property
+    def counted_positions(self) -> Mask:
+        """Nodes (n,) whose positions make up the mean, or the network, of their component: all but the world."""
+        return self._counted[1]
+
+    @cached_property
+    def _counted(self) -> tuple[Mask, Mask]:
+        """Nodes (n,) that count in means of rotations, and of positions."""
+        position = np.ones(self.graph.n_nodes, dtype=bool)
+        if self.graph.world is not None:
+            position[self.graph.world] = False
+        return position & ~self.graph.is_landmark, position
 
     def align(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
         """Move poses so that they agree with the reference in this gauge, component by component."""
-        comp, part = self.graph.component, self.graph.position_component
+        graph = self.graph
+        comp, part = graph.component, graph.position_component
         if self.kind == "free":
             return self._align_free(wxyz, position, reference)
+        turned, shifted = self._counted
         back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
         if self.kind == "centroid":
-            turn = np.stack([quat.mean(back[comp == c]) for c in range(self.graph.n_components)])
+            turn = np.tile(quat.IDENTITY, (graph.n_components, 1))
+            for c in np.unique(comp[turned]):
+                turn[c] = quat.mean(back[turned & (comp == c)])
         else:
             turn = back[self.anchors]
-        wxyz = quat.multiply(turn[comp], wxyz)
-        position = quat.rotate(turn[comp], position)
+            turn[self._left_alone[0]] = quat.IDENTITY
+        if graph.is_planar:
+            turn[:, 1:3] = 0.0
+        center = part_means(reference.position, comp)[comp]  # about it, so that large coordinates cost no digits
+        wxyz = np.where(graph.is_landmark[:, None], wxyz, quat.multiply(turn[comp], wxyz))
+        position = center + quat.rotate(turn[comp], position - center)
         if self.kind == "centroid":
-            offset = part_means(reference.position - position, part)
+            offset = part_means((reference.position - position)[shifted], part[shifted], len(self.position_anchors))
         else:
             offset = reference.position[self.position_anchors] - position[self.position_anchors]
+            offset[self._left_alone[1]] = 0.0
         return wxyz, position + offset[part]
 
     def _align_free(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
         wxyz, position = wxyz.copy(), position.copy()
+        counted = self._counted[1]
         for c in range(self.graph.n_components):
             here = self.graph.component == c
-            target = reference.wxyz[here], reference.position[here]
-            found = align((wxyz[here], position[here]), target, "positions-se3")
-            wxyz[here], position[here] = found.apply(wxyz[here], position[here])
+            rows = here & counted
+            center, target = position[rows].mean(axis=0), reference.position[rows].mean(axis=0)
+            a, b = position[rows] - center, reference.position[rows] - target
+            if self.graph.is_planar:
+                half = 0.5 * np.arctan2(float(np.sum(np.cross(a, b)[:, 2])), float(np.sum(a * b)))
+                turn = np.array([np.cos(half), 0.0, 0.0, np.sin(half)])
+            else:
+                turn = align((wxyz[rows], a), (reference.wxyz[rows], b), "positions-se3").wxyz
+            position[here] = target + quat.rotate(turn, position[here] - center)
+            poses = here & ~self.graph.is_landmark
+            wxyz[poses] = quat.multiply(turn, wxyz[poses])
         return wxyz, position
 
     def clear_held(self, covariance: Array) -> Array:
         """Set what the gauge holds to exactly zero in covariances (n, 6, 6), which have it to rounding."""
         if self.holds_nodes:
-            for rows, c in ((self.anchors, slice(0, 3)), (self.position_anchors, slice(3, 6))):
+            turn, shift = self._left_alone
+            for rows, c in ((self.anchors[~turn], slice(0, 3)), (self.position_anchors[~shift], slice(3, 6))):
                 covariance[rows, c, :] = 0.0
                 covariance[rows, :, c] = 0.0
         return covariance
@@ -138,18 +202,33 @@ class Gauge:
         """Weights (n,), (n,) whose sums over a component of ω, and over a position part of δ, the gauge takes to zero."""
         n = self.graph.n_nodes
         if self.kind == "centroid":
-            comp, part = self.graph.component, self.graph.position_component
-            return 1.0 / np.bincount(comp)[comp], 1.0 / np.bincount(part)[part]
+            weights = [
+                counted / np.maximum(np.bincount(label, counted), 1.0)[label]
+                for counted, label in zip(
+                    self._counted, (self.graph.component, self.graph.position_component), strict=True
+                )
+            ]
+            return weights[0], weights[1]
         rotation, position = np.zeros(n), np.zeros(n)
-        rotation[self.anchors] = 1.0
-        position[self.position_anchors] = 1.0
+        turn, shift = self._left_alone
+        rotation[self.anchors[~turn]] = 1.0
+        position[self.position_anchors[~shift]] = 1.0
         return rotation, position
 
 
-def part_means(x: Array, part: Index) -> Array:
-    """Mean of rows (n, k) over each part."""
-    count = np.bincount(part)
-    return np.stack([np.bincount(part, x[:, k]) / count for k in range(x.shape[1])], axis=1)
+def _hangs_together(graph: PoseGraph) -> Mask:
+    """Which components have all their positions, the world's apart, tied together by translations."""
+    rows = np.ones(graph.n_nodes, dtype=bool)
+    if graph.world is not None:
+        rows[graph.world] = False
+    pairs = np.unique(np.stack([graph.component[rows], graph.position_component[rows]], axis=1), axis=0)
+    return np.asarray(np.bincount(pairs[:, 0], minlength=graph.n_components) <= 1)
+
+
+def part_means(x: Array, part: Index, parts: int = 0) -> Array:
+    """Mean of rows (n, k) over each part; zero for parts without any, of which there may be up to ``parts``."""
+    count = np.maximum(np.bincount(part, minlength=parts), 1)
+    return np.stack([np.bincount(part, x[:, k], parts) / count for k in range(x.shape[1])], axis=1)
 
 
 def find_node(graph: PoseGraph, name: str) -> int:
@@ -163,3 +242,17 @@ def find_node(graph: PoseGraph, name: str) -> int:
 def position_determined(graph: PoseGraph) -> Mask:
     """Which nodes (n,) are tied by translations to the anchor of their component, so that their position means anything."""
     return np.asarray(graph.position_component == graph.position_component[graph.anchors][graph.component])
+
+
+def tied_components(graph: PoseGraph) -> Mask:
+    """Which components are tied to something beyond themselves: to the world, or by two fixed nodes or more.
+
+    One fixed node alone only says where the component is held; a fixed landmark has no axes to hold it by.
+    """
+    fixed = graph.is_fixed
+    count = np.bincount(graph.component[fixed], minlength=graph.n_components)
+    tied = count > 1
+    if graph.world is not None:
+        tied[graph.component[graph.world]] = True
+    tied[graph.component[fixed & graph.is_landmark]] = True
+    return np.asarray(tied)

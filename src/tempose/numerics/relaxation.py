@@ -1,7 +1,8 @@
 """Compiled loops over nodes and edges for starting points and certificates: arrays in, arrays out, no validation.
 
 An edge from i to j carries ``j_from_i = (Q, t)``, so that ``R_i ≈ R_j Q`` and ``p_i ≈ p_j + R_j t`` for the
-world_from_node poses ``(R, p)``.
+world_from_node poses ``(R, p)``. ``axes`` is a tuple of as many entries as the space has dimensions, d = 2 or 3: its length is
+known to the compiler, which so makes a kernel for the plane and one for space.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.compiling import kernel
+from tempose._typing import Array
 from tempose.geometry.compiled import product, turned
 
 
@@ -101,144 +103,164 @@ def nearest_rotations(A: Any, wxyz: Any) -> None:
             wxyz[node, k] = V[k, best] / np.sqrt(norm)
 
 
+def nearest_plane_rotations(A: Array, wxyz: Array) -> None:
+    """The same in the plane, for matrices (n, 2, 2): the angle whose rotation has the largest ``tr(RᵀA)``."""
+    half = 0.5 * np.arctan2(A[:, 1, 0] - A[:, 0, 1], A[:, 0, 0] + A[:, 1, 1])
+    wxyz[:, 0], wxyz[:, 1], wxyz[:, 2], wxyz[:, 3] = np.cos(half), 0.0, 0.0, np.sin(half)
+
+
 @kernel
 def connection_blocks(
-    edge_i: Any, edge_j: Any, Q: Any, weight: Any, held: Any, diagonal: Any, off: Any, rhs: Any
+    axes: Any, edge_i: Any, edge_j: Any, Q: Any, weight: Any, held: Any, diagonal: Any, off: Any, rhs: Any
 ) -> None:
-    """Normal equations of ``Σ w ‖Y_i − QᵀY_j‖²`` over 3×3 matrices ``Y = Rᵀ``, with ``Y = I`` at ``held`` nodes.
+    """Normal equations of ``Σ w ‖Y_i − QᵀY_j‖²`` over d×d matrices ``Y = Rᵀ``, with ``Y = I`` at ``held`` nodes.
 
-    ``diagonal``, ``rhs`` (n, 3, 3) are zero on entry; ``off`` (m, 3, 3) is the block (i, j).
+    ``diagonal``, ``rhs`` (n, d, d) are zero on entry; ``off`` (m, d, d) is the block (i, j).
     """
+    d = len(axes)
     for e in range(edge_i.shape[0]):
         i, j, w = edge_i[e], edge_j[e], weight[e]
-        for a in range(3):
+        for a in range(d):
             diagonal[i, a, a] += w
             diagonal[j, a, a] += w
         coupled = not (held[i] or held[j])
-        for a in range(3):
-            for b in range(3):
+        for a in range(d):
+            for b in range(d):
                 off[e, a, b] = -w * Q[e, b, a] if coupled else 0.0
         if held[j]:
-            for a in range(3):
-                for b in range(3):
+            for a in range(d):
+                for b in range(d):
                     rhs[i, a, b] += w * Q[e, b, a]
         if held[i]:
-            for a in range(3):
-                for b in range(3):
+            for a in range(d):
+                for b in range(d):
                     rhs[j, a, b] += w * Q[e, a, b]
     for k in range(held.shape[0]):
         if held[k]:
-            for a in range(3):
-                for b in range(3):
+            for a in range(d):
+                for b in range(d):
                     diagonal[k, a, b] = rhs[k, a, b] = 1.0 if a == b else 0.0
 
 
 @kernel
 def position_blocks(
-    edge_i: Any, edge_j: Any, R: Any, P: Any, t: Any, held: Any, position: Any, diagonal: Any, off: Any, rhs: Any
+    axes: Any, edge_i: Any, edge_j: Any, R: Any, P: Any, force: Any, held: Any, diagonal: Any, off: Any, rhs: Any
 ) -> None:
-    """Normal equations of ``½ Σ |p_j + R_j t − p_i|²`` in the metric ``R_j P R_jᵀ``, for changes of ``position``.
+    """Normal equations of ``½ Σ |f − (δ_i − δ_j)|²`` in the metric ``R_j P R_jᵀ``, for changes δ of positions.
 
-    ``P`` is (m, 3, 3) or (m, 1, 1) for scalars; ``held`` positions do not change.
+    ``f`` (m, d), in the world, is what is left of each translation; ``P`` is (m, d, d); ``held`` positions do not change.
     """
-    full = P.shape[1] == 3
-    W, T, residual = np.zeros((3, 3)), np.empty((3, 3)), np.empty(3)
+    d = len(axes)
+    W, T = np.zeros((3, 3)), np.empty((3, 3))
     for e in range(edge_i.shape[0]):
         i, j = edge_i[e], edge_j[e]
-        for a in range(3):
-            m = R[j, a, 0] * t[e, 0] + R[j, a, 1] * t[e, 1] + R[j, a, 2] * t[e, 2]
-            residual[a] = m - (position[i, a] - position[j, a])
-        if full:
-            for a in range(3):
-                for b in range(3):
-                    T[a, b] = R[j, a, 0] * P[e, 0, b] + R[j, a, 1] * P[e, 1, b] + R[j, a, 2] * P[e, 2, b]
-            for a in range(3):
-                for b in range(3):
-                    W[a, b] = T[a, 0] * R[j, b, 0] + T[a, 1] * R[j, b, 1] + T[a, 2] * R[j, b, 2]
-        else:
-            for a in range(3):
-                W[a, a] = P[e, 0, 0]
+        for a in range(d):
+            for b in range(d):
+                T[a, b] = 0.0
+                for c in range(d):
+                    T[a, b] += R[j, a, c] * P[e, c, b]
+        for a in range(d):
+            for b in range(d):
+                W[a, b] = 0.0
+                for c in range(d):
+                    W[a, b] += T[a, c] * R[j, b, c]
         coupled = not (held[i] or held[j])
-        for a in range(3):
-            force = W[a, 0] * residual[0] + W[a, 1] * residual[1] + W[a, 2] * residual[2]
-            rhs[i, a] += force
-            rhs[j, a] -= force
-            for b in range(3):
+        for a in range(d):
+            pull = 0.0
+            for b in range(d):
+                pull += W[a, b] * force[e, b]
                 diagonal[i, a, b] += W[a, b]
                 diagonal[j, a, b] += W[a, b]
                 off[e, a, b] = -W[a, b] if coupled else 0.0
+            rhs[i, a] += pull
+            rhs[j, a] -= pull
     for k in range(held.shape[0]):
         if held[k]:
-            for a in range(3):
+            for a in range(d):
                 rhs[k, a] = 0.0
-                for b in range(3):
+                for b in range(d):
                     diagonal[k, a, b] = 1.0 if a == b else 0.0
 
 
 @kernel
-def quadratic_blocks(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, diagonal: Any, off: Any) -> None:
-    """Blocks of M with ``2U = tr(X M Xᵀ)``, ``X_i = [p_i R_i]``: ``diagonal`` (n, 4, 4), ``off`` (m, 4, 4) at (i, j).
+def quadratic_blocks(
+    axes: Any, edge_i: Any, edge_j: Any, Q: Any, t: Any, arm: Any, kappa: Any, tau: Any, diagonal: Any, off: Any
+) -> None:
+    """Blocks of M with ``2U = tr(X M Xᵀ)``, ``X_i = [p_i R_i]``: ``diagonal`` (n, d+1, d+1), ``off`` (m, …) at (i, j).
 
-    An edge is ``κ‖R_i − R_j Q‖² + τ|p_i − p_j − R_j t|²``, and ``p_j + R_j t = X_j a`` with ``a = (1, t)``.
+    An edge is ``κ‖R_i − R_j Q‖² + τ|X_i (1, arm) − X_j (1, t)|²``; no row in ``arm`` stands for zeros.
     """
-    a = np.empty(4)
+    d = len(axes)
+    h, a = np.zeros(d + 1), np.empty(d + 1)
+    h[0] = a[0] = 1.0
     for e in range(edge_i.shape[0]):
         i, j, k, s = edge_i[e], edge_j[e], kappa[e], tau[e]
-        a[0] = 1.0
-        for c in range(3):
+        for c in range(d):
             a[1 + c] = t[e, c]
-        diagonal[i, 0, 0] += s
-        for c in range(4):
-            for d in range(4):
-                diagonal[j, c, d] += s * a[c] * a[d]
-                off[e, c, d] = 0.0
-            off[e, 0, c] = -s * a[c]
-        for c in range(3):
-            diagonal[i, 1 + c, 1 + c] += k
-            diagonal[j, 1 + c, 1 + c] += k
-            for d in range(3):
-                off[e, 1 + c, 1 + d] -= k * Q[e, d, c]
+            if arm.shape[0] > 0:
+                h[1 + c] = arm[e, c]
+        for b in range(d + 1):
+            for c in range(d + 1):
+                diagonal[i, b, c] += s * h[b] * h[c]
+                diagonal[j, b, c] += s * a[b] * a[c]
+                off[e, b, c] = -s * h[b] * a[c]
+        for b in range(d):
+            diagonal[i, 1 + b, 1 + b] += k
+            diagonal[j, 1 + b, 1 + b] += k
+            for c in range(d):
+                off[e, 1 + b, 1 + c] -= k * Q[e, c, b]
 
 
 @kernel
-def lifted_gradient(edge_i: Any, edge_j: Any, Q: Any, t: Any, kappa: Any, tau: Any, X: Any, gradient: Any) -> float:
+def lifted_gradient(
+    axes: Any, edge_i: Any, edge_j: Any, Q: Any, t: Any, arm: Any, kappa: Any, tau: Any, X: Any, gradient: Any
+) -> float:
     """Write ``X M`` into ``gradient``, from residuals; return ``½ tr(X M Xᵀ)``.
 
-    ``X`` (n, 4, r) holds p_i and the three columns of the r×3 matrix Y_i as r-vectors.
+    ``X`` (n, d+1, r) holds p_i and the columns of the r×d matrix Y_i as r-vectors.
     """
+    d = len(axes)
     r = X.shape[2]
     gradient[:] = 0.0
     energy = 0.0
     for e in range(edge_i.shape[0]):
         i, j, k, s = edge_i[e], edge_j[e], kappa[e], tau[e]
         for x in range(r):
-            y0, y1, y2 = X[j, 1, x], X[j, 2, x], X[j, 3, x]
-            d0 = X[i, 1, x] - (y0 * Q[e, 0, 0] + y1 * Q[e, 1, 0] + y2 * Q[e, 2, 0])
-            d1 = X[i, 2, x] - (y0 * Q[e, 0, 1] + y1 * Q[e, 1, 1] + y2 * Q[e, 2, 1])
-            d2 = X[i, 3, x] - (y0 * Q[e, 0, 2] + y1 * Q[e, 1, 2] + y2 * Q[e, 2, 2])
-            f = X[i, 0, x] - X[j, 0, x] - (y0 * t[e, 0] + y1 * t[e, 1] + y2 * t[e, 2])
-            energy += 0.5 * (k * (d0 * d0 + d1 * d1 + d2 * d2) + s * f * f)
-            d0 *= k
-            d1 *= k
-            d2 *= k
+            f = X[i, 0, x] - X[j, 0, x]
+            for b in range(d):
+                f -= X[j, 1 + b, x] * t[e, b]
+            if arm.shape[0] > 0:
+                for b in range(d):
+                    f += X[i, 1 + b, x] * arm[e, b]
+            energy += 0.5 * s * f * f
             f *= s
             gradient[i, 0, x] += f
             gradient[j, 0, x] -= f
-            gradient[i, 1, x] += d0
-            gradient[i, 2, x] += d1
-            gradient[i, 3, x] += d2
-            for b in range(3):
-                gradient[j, 1 + b, x] -= d0 * Q[e, b, 0] + d1 * Q[e, b, 1] + d2 * Q[e, b, 2] + f * t[e, b]
+            for b in range(d):
+                gradient[j, 1 + b, x] -= f * t[e, b]
+            if arm.shape[0] > 0:
+                for b in range(d):
+                    gradient[i, 1 + b, x] += f * arm[e, b]
+            for a in range(d):
+                c = X[i, 1 + a, x]
+                for b in range(d):
+                    c -= X[j, 1 + b, x] * Q[e, b, a]
+                energy += 0.5 * k * c * c
+                c *= k
+                gradient[i, 1 + a, x] += c
+                for b in range(d):
+                    gradient[j, 1 + b, x] -= c * Q[e, b, a]
     return energy
 
 
 @kernel
-def multipliers(X: Any, gradient: Any, out: Any) -> None:
-    """Symmetric part of ``Y_iᵀ (X M)_i`` (n, 3, 3), the Lagrange multipliers of ``Y_iᵀY_i = I``."""
+def multipliers(axes: Any, X: Any, gradient: Any, out: Any) -> None:
+    """Symmetric part of ``Y_iᵀ (X M)_i`` (n, d, d), the Lagrange multipliers of ``Y_iᵀY_i = I``."""
+    d = len(axes)
     r = X.shape[2]
     for i in range(X.shape[0]):
-        for a in range(3):
-            for b in range(a, 3):
+        for a in range(d):
+            for b in range(a, d):
                 total = 0.0
                 for x in range(r):
                     total += X[i, 1 + a, x] * gradient[i, 1 + b, x] + X[i, 1 + b, x] * gradient[i, 1 + a, x]
@@ -246,25 +268,30 @@ def multipliers(X: Any, gradient: Any, out: Any) -> None:
 
 
 @kernel
-def orthonormalise(X: Any) -> None:
+def orthonormalise(axes: Any, X: Any) -> None:
     """Replace every Y_i by its polar factor ``Y (YᵀY)^(−1/2)``: a second-order retraction on the Stiefel manifold."""
+    d = len(axes)
     r = X.shape[2]
-    A, V, T = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+    A, V, T, y = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
     for i in range(X.shape[0]):
-        for a in range(3):
-            for b in range(a, 3):
+        for a in range(d):
+            for b in range(a, d):
                 total = 0.0
                 for x in range(r):
                     total += X[i, 1 + a, x] * X[i, 1 + b, x]
                 A[a, b] = A[b, a] = total
-            for b in range(3):
+            for b in range(d):
                 V[a, b] = 1.0 if a == b else 0.0
         for _ in range(30):  # Jacobi rotations
-            off = A[0, 1] * A[0, 1] + A[0, 2] * A[0, 2] + A[1, 2] * A[1, 2]
-            if off <= 1e-34 * (A[0, 0] * A[0, 0] + A[1, 1] * A[1, 1] + A[2, 2] * A[2, 2]):
+            off, size = 0.0, 0.0
+            for a in range(d):
+                size += A[a, a] * A[a, a]
+                for b in range(a + 1, d):
+                    off += A[a, b] * A[a, b]
+            if off <= 1e-34 * size:
                 break
-            for a in range(2):
-                for b in range(a + 1, 3):
+            for a in range(d - 1):
+                for b in range(a + 1, d):
                     if A[a, b] == 0.0:
                         continue
                     theta = (A[b, b] - A[a, a]) / (2.0 * A[a, b])
@@ -273,41 +300,46 @@ def orthonormalise(X: Any) -> None:
                         t = -t
                     c = 1.0 / np.sqrt(t * t + 1.0)
                     s = t * c
-                    for k in range(3):
+                    for k in range(d):
                         p, q = A[k, a], A[k, b]
                         A[k, a], A[k, b] = c * p - s * q, s * p + c * q
-                    for k in range(3):
+                    for k in range(d):
                         p, q = A[a, k], A[b, k]
                         A[a, k], A[b, k] = c * p - s * q, s * p + c * q
-                    for k in range(3):
+                    for k in range(d):
                         p, q = V[k, a], V[k, b]
                         V[k, a], V[k, b] = c * p - s * q, s * p + c * q
-        for a in range(3):
-            for b in range(3):
+        for a in range(d):
+            for b in range(d):
                 T[a, b] = 0.0
-                for k in range(3):
+                for k in range(d):
                     T[a, b] += V[a, k] * V[b, k] / np.sqrt(A[k, k])
         for x in range(r):
-            y0, y1, y2 = X[i, 1, x], X[i, 2, x], X[i, 3, x]
-            for a in range(3):
-                X[i, 1 + a, x] = T[a, 0] * y0 + T[a, 1] * y1 + T[a, 2] * y2
+            for b in range(d):
+                y[b] = X[i, 1 + b, x]
+            for a in range(d):
+                total = 0.0
+                for b in range(d):
+                    total += T[a, b] * y[b]
+                X[i, 1 + a, x] = total
 
 
 @kernel
-def apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) -> None:
-    """``out = S V`` for a symmetric matrix of 4×4 blocks and ``V`` (n, 4, r)."""
+def apply(axes: Any, edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) -> None:
+    """``out = S V`` for a symmetric matrix of (d+1)×(d+1) blocks and ``V`` (n, d+1, r)."""
+    d = len(axes)
     r = V.shape[2]
     for k in range(V.shape[0]):
-        for a in range(4):
+        for a in range(d + 1):
             for x in range(r):
-                out[k, a, x] = (
-                    diagonal[k, a, 0] * V[k, 0, x] + diagonal[k, a, 1] * V[k, 1, x]
-                    + diagonal[k, a, 2] * V[k, 2, x] + diagonal[k, a, 3] * V[k, 3, x]
-                )  # fmt: skip
+                total = 0.0
+                for b in range(d + 1):
+                    total += diagonal[k, a, b] * V[k, b, x]
+                out[k, a, x] = total
     for e in range(edge_i.shape[0]):
         i, j = edge_i[e], edge_j[e]
-        for a in range(4):
-            for b in range(4):
+        for a in range(d + 1):
+            for b in range(d + 1):
                 value = off[e, a, b]
                 if value != 0.0:
                     for x in range(r):
@@ -316,17 +348,21 @@ def apply(edge_i: Any, edge_j: Any, diagonal: Any, off: Any, V: Any, out: Any) -
 
 
 @kernel
-def tangent(X: Any, V: Any) -> None:
+def tangent(axes: Any, X: Any, V: Any) -> None:
     """Project V (in place) on the tangent space at X: take ``Y sym(Yᵀ V)`` away at every node."""
+    d = len(axes)
     r = X.shape[2]
-    S = np.empty((3, 3))
+    S = np.empty((d, d))
     for i in range(X.shape[0]):
-        for a in range(3):
-            for b in range(a, 3):
+        for a in range(d):
+            for b in range(a, d):
                 total = 0.0
                 for x in range(r):
                     total += X[i, 1 + a, x] * V[i, 1 + b, x] + X[i, 1 + b, x] * V[i, 1 + a, x]
                 S[a, b] = S[b, a] = 0.5 * total
-        for a in range(3):
+        for a in range(d):
             for x in range(r):
-                V[i, 1 + a, x] -= S[a, 0] * X[i, 1, x] + S[a, 1] * X[i, 2, x] + S[a, 2] * X[i, 3, x]
+                total = 0.0
+                for b in range(d):
+                    total += S[a, b] * X[i, 1 + b, x]
+                V[i, 1 + a, x] -= total

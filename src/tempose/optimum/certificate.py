@@ -1,20 +1,20 @@
 r"""Proof that poses are the global optimum, or a bound on how far they can be from it.
 
 **The certificate** (Rosen et al., SE-Sync, 2019; with positions kept explicit so that every matrix stays sparse).
-With isotropic concentrations and flat priors, ``2U = tr(X M Xᵀ)`` (:mod:`tempose.optimum.quadratic`). Take *any*
-symmetric 3×3 matrices Λ_i and put ``S = M − diag(0, Λ_i)``, zero at positions. Every feasible X' has orthonormal
+With isotropic concentrations, ``2U = tr(X M Xᵀ)`` (:mod:`tempose.optimum.quadratic`) in d = 3 or 2 dimensions. Take *any*
+symmetric d×d matrices Λ_i and put ``S = M − diag(0, Λ_i)``, zero at positions. Every feasible X' has orthonormal
 rotation blocks, ``tr(R'_i Λ_i R'_iᵀ) = tr Λ_i``, hence
 
 .. math::
 
     2U(X') = \operatorname{tr}(X' S X'^T) + \sum_i \operatorname{tr} Λ_i .
 
-If ``S + diag(0, η_i I) ⪰ 0`` for numbers ``η_i ≥ 0``, the first term is at least ``−Σ η_i tr(R'_i R'_iᵀ) = −3 Σ η_i``,
+If ``S + diag(0, η_i I) ⪰ 0`` for numbers ``η_i ≥ 0``, the first term is at least ``−Σ η_i tr(R'_i R'_iᵀ) = −d Σ η_i``,
 and so, for all poses X' whatever,
 
 .. math::
 
-    U^* \ge \tfrac12 \sum_i \operatorname{tr} Λ_i - \tfrac32 \sum_i η_i .
+    U^* \ge \tfrac12 \sum_i \operatorname{tr} Λ_i - \tfrac d2 \sum_i η_i .
 
 No property of the poses at hand was used: the bound holds for any Λ. The good choice is the multiplier estimate at the
 poses X, ``Λ_i = sym(R_iᵀ (X M)_i)``. Then ``½ Σ tr Λ_i = U(X) − ½ Σ p_i·∂U/∂p_i``, which is U(X) when the positions are
@@ -32,9 +32,18 @@ whose success proves it for a matrix that differs by a few units in the last pla
 includes an allowance for this, :data:`ROUNDING` units in the last place of every diagonal entry times the square of the
 coordinate it multiplies. It is an allowance, not an interval enclosure.
 
-**Everything else.** With anisotropic precisions or priors, U is bounded from below by the isotropic potential with the
-smallest eigenvalue of every Λ and P, since ``νᵀΛν ≥ λ_min |ν|²``, ``rᵀPr ≥ τ_min |r|²``, and the priors' terms are
-never negative. A lower bound for that problem is one for the given problem, though not a tight one.
+Nodes without a rotation (landmarks) need no η. Fixed nodes and the world are merged into one node per component, which is free
+(:mod:`tempose.optimum.merged`): the value of U does not depend on where it is.
+
+**Everything else.** With anisotropic precisions, U is bounded from below by the isotropic potential with the smallest eigenvalue
+of every Λ and P, since ``νᵀΛν ≥ λ_min |ν|²`` and ``rᵀPr ≥ τ_min |r|²``. Where rotation and translation are correlated,
+``|s| ≤ 2|ν|`` and ``|r|² ≤ (1 + 1/c) |r + Bs|² + (1 + c) |Bs|²`` for any c > 0, so that with ``b = ‖B‖``
+
+.. math::
+
+    U \ge (λ_{min} - 2 c\, τ_{min} b^2) |ν|^2 + \tfrac12 \tfrac{c}{1 + c} τ_{min} |r|^2 ;
+
+c is chosen to halve λ_min. A lower bound for that problem is one for the given problem, though not a tight one.
 """
 
 from __future__ import annotations
@@ -52,7 +61,9 @@ from tempose._support.plain import plain
 from tempose._typing import Array
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.optimum.merged import between_fixed, merged
 from tempose.optimum.quadratic import Quadratic
 
 TOLERANCE = 1e-6
@@ -105,8 +116,8 @@ class Certificate:
         Whether all this is about the problem of the edges that a robust solve kept, each weighted by its inlier
         probability.
     direction
-        (n, 4): eigenvector to ``min_eigenvalue`` as (position, rotation columns) of every node, along which the lifted
-        problem improves; ``None`` unless the eigenvalue is negative.
+        (k, d+1), of the merged graph: eigenvector to ``min_eigenvalue`` as (position, rotation columns) of every node, along which
+        the lifted problem improves; ``None`` unless the eigenvalue is negative.
     """
 
     status: str
@@ -144,9 +155,18 @@ def isotropic_below(graph: PoseGraph) -> tuple[PoseGraph, bool]:
     """The largest isotropic graph whose potential is nowhere above, and whether it is the graph itself."""
     if graph.is_isotropic:
         return graph, True
-    ends = [_eigenvalue_ends(value) for value in (graph.concentration, graph.translation_precision)]
+    d = graph.dimension
+    P = graph.translation_precision
+    ends = [_eigenvalue_ends(value) for value in (graph.concentration, P if P.ndim < 3 else P[:, :d, :d])]
     exact = all(bool(np.all(high - low <= 1e-12 * high)) for low, high in ends)
-    return replace(graph, concentration=ends[0][0], translation_precision=ends[1][0]), exact
+    (least, _), (tau, _) = ends
+    if graph.coupling is not None:
+        b = np.linalg.norm(graph.coupling, 2, axis=(1, 2))
+        tied = (b > 0.0) & (tau > 0.0)
+        c = np.divide(least, 4.0 * tau * b * b, out=np.ones_like(b), where=tied)
+        least, tau = np.where(tied, 0.5 * least, least), np.where(tied, tau * c / (1.0 + c), tau)
+        exact = exact and not np.any(tied)
+    return replace(graph, concentration=least, translation_precision=tau, coupling=None), exact
 
 
 def _eigenvalue_ends(value: Array) -> tuple[Array, Array]:
@@ -186,7 +206,7 @@ class Dual:
             if lower < energy:
                 X, energy, gradient = better, lower, there
                 slack = 0.5 * float(np.sum(X[:, 0] * gradient[:, 0]))
-        size = 3.0 * float(problem.scale.sum()) + float(np.sum(problem.blocks[0][:, 0, 0, None] * X[:, 0] ** 2))
+        size = problem.d * float(problem.scale.sum()) + float(np.sum(problem.blocks[0][:, 0, 0, None] * X[:, 0] ** 2))
         rounding = 0.5 * ROUNDING * EPS * size
         return cls(problem, problem.multipliers(X, gradient), energy - slack, energy, rounding)
 
@@ -199,7 +219,8 @@ class Dual:
 
     def lower_bound(self, shift: Array | float) -> float:
         """The bound on U* that a successful ``proves(shift)`` gives."""
-        total = 1.5 * float(np.sum(np.broadcast_to(shift, self.problem.graph.n_nodes)))
+        scale = self.problem.scale
+        total = 0.5 * self.problem.d * float(np.sum(np.broadcast_to(shift, len(scale))[scale > 0.0]))
         return max(self.value - total - self.rounding, 0.0)
 
 
@@ -219,7 +240,7 @@ def examine(dual: Dual, tolerance: float) -> Verdict:
     """
     problem = dual.problem
     scale = problem.scale
-    worth = 1.5 * float(scale.sum())
+    worth = 0.5 * problem.d * float(scale.sum())
     if worth == 0.0:
         return Verdict(0.0, 0.0, None)
     for share in (0.1, 0.9):
@@ -248,29 +269,30 @@ def _by_eigenvalue(dual: Dual) -> Verdict:
 
 
 def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tuple[Array, float]:
-    """Smallest eigenvalue of S_red and its vector, extended to positions (n, 4), from a factor of S + shift.
+    """Smallest eigenvalue of S_red and its vector, extended to positions (n, d+1), from a factor of S + shift.
 
     The rotation rows of the inverse of ``S + diag(0, shift I)`` are ``(S_red + shift I)⁻¹``.
     """
-    n = problem.graph.n_nodes
-    live = np.repeat(problem.scale > 0.0, 3)
+    n, d = problem.graph.n_nodes, problem.d
+    size = d * n
+    live = np.repeat(problem.scale > 0.0, d)
 
     def solve(y: Array) -> Array:
-        rhs = np.zeros((n, 4))
-        rhs[:, 1:] = np.where(live, y.reshape(-1), 0.0).reshape(n, 3)
-        return factor.solve(rhs.reshape(-1)).reshape(n, 4)
+        rhs = np.zeros((n, d + 1))
+        rhs[:, 1:] = np.where(live, y.reshape(-1), 0.0).reshape(n, d)
+        return factor.solve(rhs.reshape(-1)).reshape(n, d + 1)
 
     def inverse(y: Array) -> Array:
         return np.ascontiguousarray(solve(y)[:, 1:]).reshape(-1)
 
-    if 3 * n <= 30:
-        dense = np.stack([inverse(e) for e in np.eye(3 * n)], axis=1)
+    if size <= 30:
+        dense = np.stack([inverse(e) for e in np.eye(size)], axis=1)
         values, vectors = np.linalg.eigh(0.5 * (dense + dense.T))
     else:
-        operator = LinearOperator((3 * n, 3 * n), matvec=inverse, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(3 * n)
+        operator = LinearOperator((size, size), matvec=inverse, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(size)
         try:
-            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-9, ncv=min(3 * n - 1, 24))
+            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-9, ncv=min(size - 1, 24))
         except ArpackNoConvergence as stopped:
             values, vectors = stopped.eigenvalues, stopped.eigenvectors
             if not len(values):
@@ -283,14 +305,26 @@ def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tupl
 
 
 def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
-    """The certificate of poses of an isotropic graph with flat priors."""
-    problem = Quadratic(graph)
-    dual = Dual.at(problem, problem.point(poses))
-    energy = problem.gradient(problem.point(poses))[0]
+    """The certificate of poses of an isotropic graph."""
+    part = merged(graph)
+    reduced = part.reduce(poses)
+    problem = Quadratic(part.graph)
+    X = problem.point(reduced)
+    dual = Dual.at(problem, X)
+    energy = problem.gradient(X)[0]
     verdict = examine(dual, tolerance)
-    if verdict.direction is not None and graph.n_components > 1:
-        return _by_component(graph, poses, tolerance)
-    return _conclude(energy, verdict, dual.rounding, tolerance)
+    rounding, failed = dual.rounding, None
+    if verdict.direction is not None and part.graph.n_components > 1:
+        energy, verdict, rounding, failed = _by_component(part.graph, reduced, tolerance)
+    constant = energy_between_fixed(graph, poses)
+    verdict = replace(verdict, lower_bound=verdict.lower_bound + constant)
+    return _conclude(energy + constant, verdict, rounding, tolerance, failed)
+
+
+def energy_between_fixed(graph: PoseGraph, poses: Poses) -> float:
+    """What the edges between fixed nodes contribute to U, which nothing can change."""
+    rows = between_fixed(graph)
+    return Posterior(graph.with_edges(rows)).potential(poses) if np.any(rows) else 0.0
 
 
 def _conclude(
@@ -338,9 +372,9 @@ def with_lower_bound(
     return replace(result, proof=Proof.RELAXATION_BELOW)
 
 
-def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
+def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> tuple[float, Verdict, float, tuple[int, int]]:
     """Certify every component on its own: potentials and bounds add up."""
-    direction = np.zeros((graph.n_nodes, 4))
+    direction = np.zeros((graph.n_nodes, graph.dimension + 1))
     bound = energy = rounding = 0.0
     lowest, failed = np.inf, 0
     for c in range(graph.n_components):
@@ -361,4 +395,4 @@ def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> Certifica
             if verdict.direction is not None:
                 direction[rows] = verdict.direction
     verdict = Verdict(bound, lowest, direction if failed else None)
-    return _conclude(energy, verdict, rounding, tolerance, (failed, graph.n_components))
+    return energy, verdict, rounding, (failed, graph.n_components)

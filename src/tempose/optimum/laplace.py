@@ -5,6 +5,10 @@ nodes at once. Another gauge is a linear map of the same coordinates: with ``θ`
 effect of a motion on node i, ``x_i → x_i − G_i θ``, hence
 
     Σ_i → Σ_i − G_i C_i − C_iᵀG_iᵀ + G_i V G_iᵀ,   C_i = Cov(θ, x_i),  V = Cov(θ).
+
+Turns are about the middle of each component, so that coordinates of any size cost no digits. What is not determined at all
+(:meth:`Curvature.free_motions`) is as uncertain as it can be: turns by any angle, shifts by :data:`FAR` times the size of what
+moves.
 """
 
 from __future__ import annotations
@@ -13,14 +17,17 @@ from functools import cached_property
 
 import numpy as np
 
-from tempose._typing import Array, Index, Mask, NodeId
+from tempose._typing import Array, Index, NodeId
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, part_means
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
-from tempose.optimum.hessian import Curvature
+from tempose.optimum.hessian import Curvature, FreeMotions, motion_effect
+
+FAR = 1e3
+"""Standard deviation of a shift that nothing determines, in units of the size of what is shifted."""
 
 
 class Laplace:
@@ -37,30 +44,57 @@ class Laplace:
 
     @cached_property
     def _selected(self) -> tuple[Array, Array]:
-        """Blocks of H⁻¹: of the nodes (n, 6, 6) and of the edges (m, 6, 6), in the order of the posterior's table."""
-        return self.factor.selected_inverse()
+        """Blocks of H⁻¹ of the nodes (n, 6, 6) and of the edges (m, 6, 6), in the table's order; what is held is zero."""
+        curvature = self.curvature
+        table, held = curvature.posterior.edge_table, curvature.held
+        diagonal, inner = self.factor.selected_inverse()
+        diagonal = np.where(held[:, :, None] | held[:, None, :], 0.0, curvature.expand_blocks(diagonal))
+        off = curvature.expand_blocks(inner)
+        if len(curvature.inner) < curvature.posterior.graph.n_edges:
+            off, inner = np.zeros((curvature.posterior.graph.n_edges, 6, 6)), off
+            off[curvature.inner] = inner
+        target = np.repeat(np.arange(len(held)), np.diff(table.start))
+        touched = np.asarray(held.any(axis=1))
+        rows = np.flatnonzero(touched[table.source] | touched[target])
+        off[rows] *= ~(held[table.source[rows]][:, :, None] | held[target[rows]][:, None, :])
+        return diagonal, off
+
+    @cached_property
+    def _free_motions(self) -> list[FreeMotions]:
+        return self.curvature.free_motions(self.poses.position, self.poses.wxyz)
+
+    def _free_effect(self, free: FreeMotions) -> Array:
+        """What motions that cost nothing do to the coordinates of all nodes (n, 6, k), each by its standard deviation."""
+        graph, p = self.curvature.posterior.graph, self.poses.position
+        size = float(np.linalg.norm(p[free.nodes] - free.about, axis=1).max()) or 1.0
+        sigma = np.full(free.motions.shape[1], FAR * size)
+        sigma[: free.turns] = np.pi / np.sqrt(3.0)  # of an angle that may be anything
+        moved = np.zeros((graph.n_nodes, 6, len(sigma)))
+        moved[free.nodes] = free.at(p[free.nodes]) * sigma
+        return moved * graph.free[:, :, None]
 
     def marginals(self, gauge: Gauge) -> Array:
-        """Covariances (n, 6, 6) of all nodes in a gauge."""
-        held = self.curvature.held
+        """Covariances (n, 6, 6) of all nodes in a gauge; zero for what a node does not have."""
         sigma = self._selected[0] / self.beta
-        sigma = np.where(held[:, :, None] | held[:, None, :], 0.0, sigma)
         graph = self.curvature.posterior.graph
-        if self._is_held_gauge(gauge):
-            return sigma
+        n, p = graph.n_nodes, self.poses.position
+        lever = p - part_means(p, graph.component)[graph.component] if n else p
         if gauge.kind == "free":
-            return self._free_marginals(sigma)
-        turn, shift = gauge.functional()
-        turn = turn * np.isin(graph.component, graph.component[self.curvature.rotation_anchor])
-        p = self.poses.position
+            parts = [(np.ones(n, dtype=bool), self._free_functionals(lever, gauge))]
+        else:
+            turn, shift = gauge.functional()
+            rank = _rank_within(graph.component, graph.position_component)
+            parts = []
+            for k in range(int(rank.max(initial=-1)) + 1):
+                here = (rank == k)[graph.position_component]
+                parts.append((here, _gauge_functionals(n, turn, shift * here, lever, graph.component)))
         out = np.empty_like(sigma)
-        n = graph.n_nodes
-        rank = _rank_within(graph.component, graph.position_component)
-        for k in range(int(rank.max()) + 1):
-            here = (rank == k)[graph.position_component]
-            free = np.isin(graph.position_component, graph.position_component[self.curvature.position_anchor])
-            A = _gauge_functionals(n, turn, shift * here * free, p, graph.component)  # (6n, 6) summed over components
-            out[here] = self._taken_back(sigma, A.reshape(n, 6, 6), held)[here]
+        for here, A in parts:
+            out[here] = self._taken_back(sigma, A, lever)[here]
+        exists = np.zeros((n, 6), dtype=bool)
+        exists[:, graph.axes] = True
+        exists[graph.is_landmark, :3] = False
+        out *= exists[:, :, None] & exists[:, None, :]
         return gauge.clear_held(out)
 
     def rotation_frame(self, farthest: float) -> Array:
@@ -73,12 +107,15 @@ class Laplace:
         Where priors hold rotations all weights are zero.
         """
         graph = self.curvature.posterior.graph
-        own = self._rotation_covariances()
-        size = np.bincount(graph.component)[graph.component]
+        own = self._selected[0][:, :3, :3] / self.beta
+        turns = ~graph.is_landmark
+        size = np.bincount(graph.component, turns)[graph.component]
         trace = np.einsum("naa->n", own)
         spread = size * trace - 2.0 * np.einsum("naa->n", self._rotation_columns(np.ones(graph.n_nodes)))
         weights, at_center = np.zeros(graph.n_nodes), np.zeros(graph.n_nodes)
-        parts = [np.flatnonzero(graph.component == graph.component[row]) for row in self.curvature.rotation_anchor]
+        parts = [
+            np.flatnonzero(turns & (graph.component == graph.component[row])) for row in self.curvature.rotation_anchor
+        ]
         centers = []
         for members in parts:
             excess = spread[members] - spread[members].min()
@@ -92,18 +129,11 @@ class Laplace:
             weights[near] = 1.0 / len(near)
         return weights
 
-    def _rotation_covariances(self) -> Array:
-        """Covariances (n, 3, 3) of rotations, in the gauge held by the curvature."""
-        held = self.curvature.held[:, :3]
-        return np.where(held[:, :, None] | held[:, None, :], 0.0, self._selected[0][:, :3, :3]) / self.beta
-
     def _rotation_columns(self, weights: Array) -> Array:
         """``Cov(ω_i, Σ_j w_j ω_j)`` (n, 3, 3), in the gauge held by the curvature."""
-        held, n = self.curvature.held.reshape(-1, 1), len(weights)
-        right = np.zeros((n, 6, 3))
+        right = np.zeros((len(weights), 6, 3))
         right[:, :3] = weights[:, None, None] * np.eye(3)
-        found = self.factor.solve(np.where(held, 0.0, right.reshape(6 * n, 3)))
-        return np.asarray(np.where(held, 0.0, found).reshape(n, 6, 3)[:, :3]) / self.beta
+        return self.curvature.solve(self.factor, right)[:, :3] / self.beta
 
     def edge_covariances(self) -> Array:
         """Covariances (m, 6, 6) of what every edge measures, in j's frame, rotation first: all from one selected inverse.
@@ -111,13 +141,10 @@ class Laplace:
         Of ``j_from_i``, or with a lever arm of i's rotation and of the arm's end, seen from j.
         """
         graph = self.curvature.posterior.graph
-        held = self.curvature.held
         diagonal, off = self._selected
-        diagonal = np.where(held[:, :, None] | held[:, None, :], 0.0, diagonal)
         i, j = graph.edge_i, graph.edge_j
         cross = np.empty((graph.n_edges, 6, 6))
         cross[self.curvature.posterior.edge_order] = off
-        cross = np.where(held[i][:, :, None] | held[j][:, None, :], 0.0, cross)
         Rt = np.swapaxes(quat.to_matrix(self.poses.wxyz[j]), 1, 2)
         Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
         Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
@@ -134,57 +161,65 @@ class Laplace:
 
     def spread(self, rng: np.random.Generator) -> Poses:
         """A draw from the approximation, shrunk where it would turn a node by over a radian: a start for a chain."""
-        x = self.factor.solve_Lt(rng.standard_normal(6 * len(self.poses))).reshape(-1, 6) / np.sqrt(self.beta)
-        x = np.where(self.curvature.held, 0.0, x)
+        b = self.factor.symbolic.block
+        x = self.factor.solve_Lt(rng.standard_normal(b * len(self.poses))).reshape(-1, b) / np.sqrt(self.beta)
+        x = np.where(self.curvature.held, 0.0, self.curvature.expand(x))
         x *= min(1.0, 1.0 / max(float(np.linalg.norm(x[:, :3], axis=1).max(initial=0.0)), 1e-300))
         wxyz = quat.normalize(quat.multiply(quat.exp(x[:, :3]), self.poses.wxyz))
         return Poses(self.poses.ids, wxyz, self.poses.position + x[:, 3:])
 
-    def _is_held_gauge(self, gauge: Gauge) -> bool:
-        if not gauge.holds_nodes:
-            return False
-        curvature = self.curvature
-        return set(curvature.rotation_anchor.tolist()) <= set(gauge.anchors.tolist()) and set(
-            curvature.position_anchor.tolist()
-        ) <= set(gauge.position_anchors.tolist())
+    def _free_functionals(self, lever: Array, gauge: Gauge) -> Array:
+        """Columns (n, 6, 6) of the free network: the motion that fits all displacements of a component's positions best.
 
-    def _free_marginals(self, sigma: Array) -> Array:
-        """The free network: the motion that fits all displacements of a component's positions best is taken back.
-
-        ``θ_turn = I⁻¹ Σ r_i × δ_i`` with ``r_i`` from the centroid and ``I = Σ |r_i|² − r_i r_iᵀ``, and
-        ``θ_shift = mean δ − θ_turn × centroid``.
+        ``θ_turn = I⁻¹ Σ r_i × δ_i`` with ``r_i`` from the mean position and ``I = Σ |r_i|² − r_i r_iᵀ``, and ``θ_shift = mean δ −
+        θ_turn × mean lever``.
         """
-        graph, held, p = self.curvature.posterior.graph, self.curvature.held, self.poses.position
-        n, comp = graph.n_nodes, graph.component
-        center = part_means(p, comp)
-        lever = se3.hat(p - center[comp])
+        graph = self.curvature.posterior.graph
+        comp, n = graph.component, graph.n_nodes
+        share = gauge.counted_positions / np.maximum(np.bincount(comp, gauge.counted_positions), 1.0)[comp]
+        mean = np.stack([np.bincount(comp, share * lever[:, k]) for k in range(3)], axis=1)
+        arm = se3.hat((lever - mean[comp]) * gauge.counted_positions[:, None])
         inertia = np.zeros((graph.n_components, 3, 3))
-        np.add.at(inertia, comp, np.swapaxes(lever, 1, 2) @ lever)
+        np.add.at(inertia, comp, np.swapaxes(arm, 1, 2) @ arm)
         A = np.zeros((n, 6, 6))  # rows: coordinates of the node; columns: θ
-        A[:, 3:, :3] = np.swapaxes(np.linalg.pinv(inertia, hermitian=True)[comp] @ lever, 1, 2)
-        A[:, 3:, 3:] = np.eye(3) / np.bincount(comp)[comp][:, None, None]
-        A[:, 3:, 3:] += A[:, 3:, :3] @ np.swapaxes(se3.hat(center), 1, 2)[comp]
-        return self._taken_back(sigma, A, held)
+        A[:, 3:, :3] = np.swapaxes(np.linalg.pinv(inertia, hermitian=True)[comp] @ arm, 1, 2)
+        A[:, 3:, 3:] = np.eye(3) * share[:, None, None]
+        A[:, 3:, 3:] += A[:, 3:, :3] @ np.swapaxes(se3.hat(mean), 1, 2)[comp]
+        return A
 
-    def _taken_back(self, sigma: Array, A: Array, held: Mask) -> Array:
-        """``Σ_i − G_i C_i − C_iᵀ G_iᵀ + G_i V G_iᵀ`` for a gauge motion ``θ = Σ A_iᵀ x_i`` per component."""
-        graph, n = self.curvature.posterior.graph, len(A)
-        columns = self.factor.solve(np.where(held.reshape(-1, 1), 0.0, A.reshape(6 * n, 6))) / self.beta
-        columns = np.where(held.reshape(-1, 1), 0.0, columns).reshape(n, 6, 6)
-        V = np.zeros((graph.n_components, 6, 6))
-        np.add.at(V, graph.component, np.swapaxes(A, 1, 2) @ columns)
-        G = _motion_effect(self.poses.position)
-        GC = G @ np.swapaxes(columns, 1, 2)
-        moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
-        return np.asarray(0.5 * (moved + np.swapaxes(moved, 1, 2)))
+    def _taken_back(self, sigma: Array, A: Array, lever: Array) -> Array:
+        """``Σ_i − G_i C_i − C_iᵀ G_iᵀ + G_i V G_iᵀ`` for gauge motions ``θ = Σ A_iᵀ x_i``, turns about the components' middles."""
+        graph = self.curvature.posterior.graph
+        G = motion_effect(lever)
+        out = sigma
+        if np.any(A[~self.curvature.held]):
+            columns = self.curvature.solve(self.factor, A) / self.beta
+            V = np.zeros((graph.n_components, 6, 6))
+            np.add.at(V, graph.component, np.swapaxes(A, 1, 2) @ columns)
+            GC = G @ np.swapaxes(columns, 1, 2)
+            moved = sigma - GC - np.swapaxes(GC, 1, 2) + G @ V[graph.component] @ np.swapaxes(G, 1, 2)
+            out = 0.5 * (moved + np.swapaxes(moved, 1, 2))
+        for free in self._free_motions:
+            effect = self._free_effect(free)
+            back = np.zeros((graph.n_components, 6, effect.shape[2]))
+            np.add.at(back, graph.component, np.swapaxes(A, 1, 2) @ effect)
+            left = effect - G @ back[graph.component]
+            left[np.abs(left) < 1e-9 * np.abs(effect).max()] = 0.0  # what the gauge takes back it takes back altogether
+            out = out + left @ np.swapaxes(left, 1, 2)
+        return np.asarray(out)
 
     def joint(self, a: NodeId, b: NodeId) -> Array:
         """Joint covariance (12, 12) of two nodes, in the gauge held by the curvature."""
-        ra, rb = self.poses.row(a), self.poses.row(b)
-        rows = [ra, rb]
-        held = self.curvature.held[rows].reshape(-1)
-        sigma = np.block([[self.factor.inverse_blocks([i], [j])[0] for j in rows] for i in rows]) / self.beta
-        return np.where(held[:, None] | held[None, :], 0.0, sigma)
+        rows = [self.poses.row(a), self.poses.row(b)]
+        curvature = self.curvature
+        held = curvature.held[rows].reshape(-1)
+        blocks = [[curvature.expand_blocks(self.factor.inverse_blocks([i], [j]))[0] for j in rows] for i in rows]
+        sigma = np.where(held[:, None] | held[None, :], 0.0, np.block(blocks) / self.beta)
+        for free in self._free_motions:
+            if np.isin(rows, free.nodes).sum() == 1:  # else it moves both or none
+                effect = self._free_effect(free)[rows].reshape(12, -1)
+                sigma = sigma + effect @ effect.T
+        return np.asarray(sigma)
 
     def relative(self, a: NodeId, b: NodeId) -> RelativeSummary:
         """The pose of ``b`` seen from ``a``; independent of the gauge.
@@ -202,27 +237,20 @@ class Laplace:
         return RelativeSummary(a, b, mean, J @ self.joint(a, b) @ J.T, "laplace")
 
 
-def _motion_effect(position: Array) -> Array:
-    """``G_i`` (n, 6, 6): what a turn about the origin and a shift of the world do to each node."""
-    G = np.tile(np.eye(6), (len(position), 1, 1))
-    G[:, 3:, :3] = -se3.hat(position)
-    return G
+def _gauge_functionals(n: int, turn: Array, shift: Array, lever: Array, component: Index) -> Array:
+    """Columns (n, 6, 6) whose products with x are θ = (turn, shift) about the middle of each component.
 
-
-def _gauge_functionals(n: int, turn: Array, shift: Array, position: Array, component: Index) -> Array:
-    """Columns (6n, 6) whose products with x are θ = (turn, shift about the origin), summed over components.
-
-    ``θ_rot = Σ turn_i ω_i`` and ``θ_shift = Σ shift_i (δ_i − θ_rot × p_i)``.
+    ``θ_rot = Σ turn_i ω_i`` and ``θ_shift = Σ shift_i (δ_i − θ_rot × r_i)``, r_i from that middle.
     """
     A = np.zeros((n, 6, 6))
     for k in range(3):
         A[:, k, k] = turn
         A[:, 3 + k, 3 + k] = shift
-    center = np.stack([np.bincount(component, shift * position[:, k]) for k in range(3)], axis=1)
-    # −θ_rot × p̄ = [p̄]× θ_rot, as rows of θ_shift acting on ω_i
-    lever = se3.hat(center[component]) * turn[:, None, None]
-    A[:, :3, 3:] += np.swapaxes(lever, 1, 2)
-    return A.reshape(6 * n, 6)
+    center = np.stack([np.bincount(component, shift * lever[:, k]) for k in range(3)], axis=1)
+    # −θ_rot × r̄ = [r̄]× θ_rot, as rows of θ_shift acting on ω_i
+    swing = se3.hat(center[component]) * turn[:, None, None]
+    A[:, :3, 3:] += np.swapaxes(swing, 1, 2)
+    return A
 
 
 def _rank_within(component: Index, part: Index) -> Index:

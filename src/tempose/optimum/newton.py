@@ -17,6 +17,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
+from tempose.optimum.merged import placed
 from tempose.optimum.relaxations import positions_given_rotations
 
 
@@ -67,6 +68,7 @@ def minimise(
     """Minimise U from ``start``; U never increases by more than its own rounding."""
     posterior = curvature.posterior
     free = ~curvature.held
+    start = placed(posterior.graph, start)
     wxyz, position = start.wxyz.copy(), start.position.copy()
     work = posterior.workspace()
     value, gradient = posterior.gradient_at(wxyz, position, work)
@@ -81,7 +83,7 @@ def minimise(
     for _ in range(max_steps):
         factor, matrix = _factor(curvature, wxyz, position, damping)
         g = np.where(free, gradient, 0.0)
-        delta = -factor.solve(g.reshape(-1)).reshape(g.shape)
+        delta = -curvature.solve(factor, g)
         decrement = max(-0.5 * float(np.sum(g * delta)), 0.0)
         norm = float(np.abs(g).max(initial=0.0))
         noise = rounding * abs(value) + floor

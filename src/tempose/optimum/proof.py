@@ -16,10 +16,12 @@ from tempose.optimum.certificate import (
     Certificate,
     Proof,
     certify_isotropic,
+    energy_between_fixed,
     isotropic_below,
     with_lower_bound,
 )
 from tempose.optimum.hessian import Curvature
+from tempose.optimum.merged import merged
 from tempose.optimum.newton import Minimum, minimise
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.staircase import LiftedStep, climb
@@ -93,7 +95,7 @@ def solve_to_certificate(
     tolerance
         Largest relative suboptimality that counts as certified.
     max_rank
-        Highest rank of the lifting; 3 switches the staircase off.
+        Highest rank of the lifting; 3, that of space, switches the staircase off. For planar graphs all ranks are less by one.
     curvature
         Of this posterior, if there is one already: saves its analysis.
     """
@@ -104,17 +106,21 @@ def solve_to_certificate(
     certificate = certify(posterior, best.poses, tolerance=tolerance)
     if certificate.direction is None or max_rank == 3:
         return Solved(best.poses, best.potential, certificate, best)
-    # a certificate with a direction is that of an isotropic posterior with flat priors
+    graph = isotropic_below(posterior.graph)[
+        0
+    ]  # the same: a certificate with a direction is that of an isotropic graph
+    part = merged(graph)
     climbed = climb(
-        Quadratic(isotropic_below(posterior.graph)[0]),
-        best.poses,
+        Quadratic(part.graph),
+        part.reduce(best.poses),
         certificate.direction,
         tolerance=tolerance,
-        max_rank=max_rank,
+        max_rank=max_rank - (3 - graph.dimension),
     )
-    after = minimise(curvature, climbed.poses)
+    after = minimise(curvature, part.expand(climbed.poses))
     if after.potential < best.potential:
         best = after
         certificate = certify(posterior, best.poses, tolerance=tolerance)
-    certificate = with_lower_bound(certificate, climbed.lower_bound, tolerance, is_relaxation_optimum=climbed.passed)
+    bound = climbed.lower_bound + energy_between_fixed(graph, best.poses)
+    certificate = with_lower_bound(certificate, bound, tolerance, is_relaxation_optimum=climbed.passed)
     return Solved(best.poses, best.potential, certificate, best, climbed.steps)

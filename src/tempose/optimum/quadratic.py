@@ -1,15 +1,17 @@
 r"""The potential as a quadratic form: what certificates and the staircase are made of.
 
-With isotropic concentrations λ and precisions :math:`τ`, flat priors, and ``κ = λ/4``, in the terms of an edge from i
-to j with measured ``j_from_i = (Q, t)`` and world_from_node poses ``(R, p)``,
+With isotropic concentrations λ and precisions :math:`τ` and ``κ = λ/4``, in the terms of an edge from i to j with measured
+``j_from_i = (Q, t)``, lever arm h and world_from_node poses ``(R, p)``,
 
 .. math::
 
-    2U = \sum κ \|R_i - R_j Q\|^2 + τ |p_i - p_j - R_j t|^2 = \operatorname{tr}(X M X^T),
+    2U = \sum κ \|R_i - R_j Q\|^2 + τ |p_i + R_i h - p_j - R_j t|^2 = \operatorname{tr}(X M X^T),
     \quad X = [p_1\, R_1\, p_2\, R_2 \dots],
 
-M is a sparse positive semi-definite matrix of 4×4 blocks, the same for every number r of rows of X: r = 3 is the pose
-graph, r > 3 its lifting, where ``Y_i`` (r×3, orthonormal columns) stands for ``R_i``.
+M is a sparse positive semi-definite matrix of (d+1)×(d+1) blocks, d = 3 or, for a planar graph, 2 (``‖R − R'‖² = 8 sin²(θ/2)`` in
+both). It is the same for every number r of rows of X: r = d is the pose graph, r > d its lifting, where ``Y_i`` (r×d, orthonormal
+columns) stands for ``R_i``. A landmark has a row for its position only; the others are zero. Fixed nodes are merged into
+one per component first (:mod:`tempose.optimum.merged`), which is then as free as any.
 
 A row of M for the position of one node is redundant in every set of nodes tied together by translations, since
 shifting them together changes nothing: that node's position is held, which is exact.
@@ -36,7 +38,7 @@ from tempose.optimum.relaxations import pattern, position_holds
 class Quadratic:
     """The matrix M of an isotropic graph, and matrices that differ from it on the diagonal blocks.
 
-    Points X are (n, 4, r): position and the three columns of ``Y_i``, each an r-vector.
+    Points X are (n, d+1, r): position and the d columns of ``Y_i``, each an r-vector.
     """
 
     graph: PoseGraph
@@ -45,22 +47,44 @@ class Quadratic:
         if not self.graph.is_isotropic:
             raise NotApplicable("the quadratic form needs one concentration and one precision per edge")
 
-    @cached_property
-    def symbolic(self) -> Symbolic:
-        """Ordering and fill for 4×4 blocks."""
-        return pattern(self.graph, 4)
+    @property
+    def d(self) -> int:
+        """Dimension of the space."""
+        return self.graph.dimension
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """As many entries as dimensions: what the kernels know d from."""
+        return tuple(range(self.d))
 
     @cached_property
-    def edges(self) -> tuple[Index, Index, Array, Array, Array, Array]:
-        """``i, j, Q, t, κ, τ`` of every edge."""
-        g = self.graph
-        Q, t = quat.to_matrix(g.j_from_i_wxyz), np.nan_to_num(g.j_from_i_t)
-        return g.edge_i, g.edge_j, Q, t, g.concentration / 4.0, g.translation_precision * g.has_translation
+    def symbolic(self) -> Symbolic:
+        """Ordering and fill for (d+1)×(d+1) blocks."""
+        return pattern(self.graph, self.d + 1)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[int, ...], Index, Index, Array, Array, Array, Array, Array]:
+        """``axes, i, j, Q, t, arm, κ, τ`` of every edge; no arm at all if none has one."""
+        g, d = self.graph, self.d
+        Q, t = quat.to_matrix(g.j_from_i_wxyz)[:, :d, :d], np.nan_to_num(g.j_from_i_t)[:, :d]
+        arm = np.empty((0, d)) if g.arm is None else np.ascontiguousarray(g.arm[:, :d])
+        Q, t = np.ascontiguousarray(Q), np.ascontiguousarray(t)
+        return (
+            self.axes,
+            g.edge_i,
+            g.edge_j,
+            Q,
+            t,
+            arm,
+            g.concentration / 4.0,
+            g.translation_precision * g.has_translation,
+        )
 
     @cached_property
     def blocks(self) -> tuple[Array, Array]:
-        """M: diagonal blocks (n, 4, 4) and edge blocks (m, 4, 4) at (i, j)."""
-        diagonal, off = np.zeros((self.graph.n_nodes, 4, 4)), np.empty((self.graph.n_edges, 4, 4))
+        """M: diagonal blocks (n, d+1, d+1) and edge blocks (m, d+1, d+1) at (i, j)."""
+        b = self.d + 1
+        diagonal, off = np.zeros((self.graph.n_nodes, b, b)), np.empty((self.graph.n_edges, b, b))
         _kernels.quadratic_blocks(*self.edges, diagonal, off)
         return diagonal, off
 
@@ -74,7 +98,7 @@ class Quadratic:
     @cached_property
     def scale(self) -> Array:
         """Mean diagonal entry of M's rotation rows at each node (n,): the size of its numbers."""
-        k = np.arange(1, 4)
+        k = np.arange(1, self.d + 1)
         return np.asarray(self.blocks[0][:, k, k].mean(axis=1), dtype=np.float64)
 
     @cached_property
@@ -86,22 +110,23 @@ class Quadratic:
 
     # ------------------------------------------------------------------ points
 
-    def point(self, poses: Poses, rank: int = 3) -> Array:
-        """Poses as X (n, 4, rank), positions relative to their centre; rows beyond the third are zero."""
-        X = np.zeros((len(poses), 4, rank))
-        X[:, 0, :3] = poses.position - poses.position.mean(axis=0) if len(poses) else 0.0
-        X[:, 1:, :3] = np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2)
+    def point(self, poses: Poses) -> Array:
+        """Poses as X (n, d+1, d), positions relative to their centre."""
+        d = self.d
+        X = np.empty((len(poses), d + 1, d))
+        X[:, 0] = (poses.position - poses.position.mean(axis=0))[:, :d] if len(poses) else 0.0
+        X[:, 1:] = np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2)[:, :d, :d]
         return X
 
     def gradient(self, X: Array) -> tuple[float, Array]:
-        """``½ tr(X M Xᵀ)``, which is U at r = 3, and its gradient ``X M`` (n, 4, r), from residuals."""
+        """``½ tr(X M Xᵀ)``, which is U at r = d, and its gradient ``X M`` (n, d+1, r), from residuals."""
         out = np.empty_like(X)
         return float(_kernels.lifted_gradient(*self.edges, X, out)), out
 
     def multipliers(self, X: Array, gradient: Array) -> Array:
-        """``Λ_i``: symmetric part of ``Y_iᵀ (X M)_i`` (n, 3, 3)."""
-        out = np.empty((len(X), 3, 3))
-        _kernels.multipliers(X, gradient, out)
+        """``Λ_i``: symmetric part of ``Y_iᵀ (X M)_i`` (n, d, d)."""
+        out = np.empty((len(X), self.d, self.d))
+        _kernels.multipliers(self.axes, X, gradient, out)
         return out
 
     @cached_property
@@ -124,11 +149,12 @@ class Quadratic:
     # ------------------------------------------------------------------ matrices
 
     def matrix_times(self, multipliers: Array, V: Array) -> Array:
-        """``(M − diag(0, Λ)) V`` for V (n, 4, r)."""
+        """``(M − diag(0, Λ)) V`` for V (n, d+1, r)."""
         diagonal = self.blocks[0].copy()
         diagonal[:, 1:, 1:] -= multipliers
         out = np.empty_like(V)
-        _kernels.apply(self.graph.edge_i, self.graph.edge_j, diagonal, self.blocks[1], np.ascontiguousarray(V), out)
+        i, j = self.graph.edge_i, self.graph.edge_j
+        _kernels.apply(self.axes, i, j, diagonal, self.blocks[1], np.ascontiguousarray(V), out)
         return out
 
     def factor(self, multipliers: Array | None, shift: Array | float) -> Factor:
@@ -142,11 +168,11 @@ class Quadratic:
         diagonal = self.blocks[0].copy()
         if multipliers is not None:
             diagonal[:, 1:, 1:] -= multipliers
-        k = np.arange(1, 4)
+        k = np.arange(1, self.d + 1)
         diagonal[:, k, k] += np.broadcast_to(shift, len(diagonal))[:, None]
         diagonal[self.held, 0, :] = diagonal[self.held, :, 0] = 0.0
         diagonal[self.held, 0, 0] = 1.0
         nothing = self.scale == 0.0  # a node that no edge says anything about: its rows are zero
-        diagonal[nothing[:, None] & (np.arange(4) > 0), 1:] = 0.0
+        diagonal[nothing[:, None] & (np.arange(self.d + 1) > 0), 1:] = 0.0
         diagonal[np.flatnonzero(nothing)[:, None], k, k] = 1.0
         return self.symbolic.factor(diagonal, self._held_off)

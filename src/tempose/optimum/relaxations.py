@@ -3,17 +3,19 @@
 The relaxations find the rotations first, from the rotation measurements alone, and then the positions, which given
 the rotations are the solution of one linear system:
 
-- ``chordal``: minimise ``Σ λ ‖R_i − R_j R_ij‖²`` over free 3×3 matrices with one node per component held, then take
+- ``chordal``: minimise ``Σ λ ‖R_i − R_j R_ij‖²`` over free d×d matrices with one node per part held, then take
   the nearest rotations (Martinec & Pajdla 2007; Carlone et al. 2015);
-- ``spectral``: the three smallest eigenvectors of the connection Laplacian, relative to the nodes' weights, per
-  component, then the nearest rotations (Arie-Nachimson et al. 2012).
+- ``spectral``: the d smallest eigenvectors of the connection Laplacian, relative to the nodes' weights, per
+  part, then the nearest rotations (Arie-Nachimson et al. 2012).
 
-Both find the exact rotations of a graph without noise, whatever its weights.
+Both find the exact rotations of a graph without noise, whatever its weights. Parts are what measured rotations tie together; they
+are turned against each other by what else ties them (:mod:`tempose.optimum.joining`). Fixed nodes are merged first.
 """
 
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +23,15 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
+from tempose.numerics.laplacian import Laplacian
 from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
+from tempose.optimum.joining import joined, nearest_rotations, rotation_parts
+from tempose.optimum.merged import fixed_poses, merged, placed
 from tempose.optimum.trees import most_certain_tree, rotation_weights, tree_poses
 
 _DENSE_UP_TO = 40  # nodes: below this a dense eigensolver is quicker than a sparse one
@@ -42,80 +47,121 @@ def pattern(graph: PoseGraph, block: int) -> Symbolic:
 
 
 def chordal_rotations(graph: PoseGraph, weights: ArrayLike | None = None) -> Array:
-    """Rotations (n, 4), world_from_node, by least squares over free 3×3 matrices; anchors are the identity.
+    """Rotations (n, 4), world_from_node, by least squares over free d×d matrices; anchors are where they are held.
 
     Parameters
     ----------
     weights
-        Positive weight per edge (m,); by default :func:`rotation_weights`.
+        Positive weight per edge (m,); by default :func:`rotation_weights`. Edges that measure no rotation have none.
     """
-    n, m = graph.n_nodes, graph.n_edges
+    part = merged(graph)
+    g = part.graph
     w = rotation_weights(graph) if weights is None else np.asarray(weights, float)
-    held = np.zeros(n, dtype=bool)
-    held[graph.anchors] = True
-    diagonal, off, rhs = np.zeros((n, 3, 3)), np.empty((m, 3, 3)), np.zeros((n, 3, 3))
-    Q = quat.to_matrix(graph.j_from_i_wxyz)
-    _kernels.connection_blocks(graph.edge_i, graph.edge_j, Q, w, held, diagonal, off, rhs)
+    return _in_place(graph, _in_one_frame(g, _chordal(g, w[part.edges])))
+
+
+def _chordal(graph: PoseGraph, weights: Array) -> Array:
+    """The rotations of each rotation part in a frame of its own."""
+    n, m, d = graph.n_nodes, graph.n_edges, graph.dimension
+    w = np.where(graph.has_rotation, weights, 0.0)
+    held = _one_of_each(graph, rotation_parts(graph))
+    diagonal, off, rhs = np.zeros((n, d, d)), np.empty((m, d, d)), np.zeros((n, d, d))
+    _kernels.connection_blocks(_axes(graph), graph.edge_i, graph.edge_j, _measured(graph), w, held, diagonal, off, rhs)
     try:
-        transposed = pattern(graph, 3).factor(diagonal, off).solve(rhs.reshape(3 * n, 3)).reshape(n, 3, 3)
+        transposed = pattern(graph, d).factor(diagonal, off).solve(rhs.reshape(d * n, d)).reshape(n, d, d)
     except NotPositiveDefiniteError:  # the weights are too far apart for double precision
         return tree_poses(graph, most_certain_tree(graph)).wxyz
-    wxyz = np.empty((n, 4))
-    _kernels.nearest_rotations(np.ascontiguousarray(np.swapaxes(transposed, 1, 2)), wxyz)
-    return wxyz
+    return nearest_rotations(np.swapaxes(transposed, 1, 2))
 
 
 def spectral_rotations(graph: PoseGraph) -> Array:
-    """Rotations (n, 4), world_from_node, from the smallest eigenvectors of ``L x = μ D x``; anchors are the identity.
+    """Rotations (n, 4), world_from_node, from the smallest eigenvectors of ``L x = μ D x``; anchors are where they are held.
 
-    L is the connection Laplacian (3×3 blocks ``Σw I`` and ``−w R_ijᵀ``), D its diagonal.
+    L is the connection Laplacian (d×d blocks ``Σw I`` and ``−w R_ijᵀ``), D its diagonal.
     """
-    wxyz = np.tile(quat.IDENTITY, (graph.n_nodes, 1))
-    several = graph.n_components > 1
-    for c in np.flatnonzero(np.bincount(graph.component) > 1):
-        members = np.flatnonzero(graph.component == c)
-        part = graph.subgraph(members) if several else graph
-        vectors = _smallest_eigenvectors(part).reshape(part.n_nodes, 3, 3)
+    g = merged(graph).graph
+    wxyz = np.tile(quat.IDENTITY, (g.n_nodes, 1))
+    tied = g if np.all(g.has_rotation) else g.with_edges(g.has_rotation)
+    d, held = g.dimension, np.flatnonzero(_one_of_each(g, tied.component))
+    several = tied.n_components > 1
+    for c in np.flatnonzero(np.bincount(tied.component) > 1):
+        members = np.flatnonzero(tied.component == c)
+        piece = tied.subgraph(members) if several else tied
+        vectors = _smallest_eigenvectors(piece).reshape(piece.n_nodes, d, d)
         if np.sum(np.linalg.det(vectors)) < 0.0:
-            vectors = -vectors
-        found = np.empty((part.n_nodes, 4))
-        _kernels.nearest_rotations(np.ascontiguousarray(np.swapaxes(vectors, 1, 2)), found)
-        anchor = found[np.searchsorted(members, graph.anchors[c])]
+            vectors[:, :, -1] *= -1.0
+        found = nearest_rotations(np.swapaxes(vectors, 1, 2))
+        anchor = found[np.searchsorted(members, held[tied.component[held] == c][0])]
         wxyz[members] = quat.multiply(quat.conjugate(anchor), found)
-    return wxyz
+    return _in_place(graph, _in_one_frame(g, wxyz))
 
 
 def _smallest_eigenvectors(graph: PoseGraph) -> Array:
-    """The three smallest eigenvectors (3n, 3) of the connection Laplacian of a connected graph, relative to D."""
-    n, m = graph.n_nodes, graph.n_edges
+    """The d smallest eigenvectors (dn, d) of the connection Laplacian of a connected graph, relative to D."""
+    n, m, d = graph.n_nodes, graph.n_edges, graph.dimension
     w = rotation_weights(graph)
-    diagonal, off = np.zeros((n, 3, 3)), np.empty((m, 3, 3))
-    Q = quat.to_matrix(graph.j_from_i_wxyz)
+    diagonal, off = np.zeros((n, d, d)), np.empty((m, d, d))
+    nobody = np.zeros(n, dtype=bool)
     _kernels.connection_blocks(
-        graph.edge_i, graph.edge_j, Q, w, np.zeros(n, dtype=bool), diagonal, off, np.zeros((n, 3, 3))
+        _axes(graph), graph.edge_i, graph.edge_j, _measured(graph), w, nobody, diagonal, off, np.zeros((n, d, d))
     )
     root = np.sqrt(diagonal[:, 0, 0])
     off /= (root[graph.edge_i] * root[graph.edge_j])[:, None, None]
-    unit = np.tile(np.eye(3), (n, 1, 1))
+    unit = np.tile(np.eye(d), (n, 1, 1))
     if n <= _DENSE_UP_TO:
-        dense = np.eye(3 * n)
-        i, j = (3 * rows[:, None] + np.arange(3) for rows in (graph.edge_i, graph.edge_j))
+        dense = np.eye(d * n)
+        i, j = (d * rows[:, None] + np.arange(d) for rows in (graph.edge_i, graph.edge_j))
         np.add.at(dense, (i[:, :, None], j[:, None, :]), off)
         np.add.at(dense, (j[:, :, None], i[:, None, :]), np.swapaxes(off, 1, 2))
-        vectors = np.linalg.eigh(dense)[1][:, :3]
+        vectors = np.linalg.eigh(dense)[1][:, :d]
     else:
         shift = 1e-6
-        factor = pattern(graph, 3).factor(unit * (1.0 + shift), off)
-        inverse = LinearOperator((3 * n, 3 * n), matvec=factor.solve, dtype=np.float64)
+        factor = pattern(graph, d).factor(unit * (1.0 + shift), off)
+        inverse = LinearOperator((d * n, d * n), matvec=factor.solve, dtype=np.float64)
         # the answer without noise is a good first guess, and makes the result reproducible
-        guess = np.swapaxes(quat.to_matrix(chordal_rotations(graph)), 1, 2) * root[:, None, None]
+        R = quat.to_matrix(_chordal(graph, w))[:, :d, :d]
+        guess = np.swapaxes(R, 1, 2) * root[:, None, None]
         try:
-            vectors = eigsh(inverse, k=3, which="LA", v0=guess.sum(axis=2).reshape(-1), tol=1e-8)[1]
+            vectors = eigsh(inverse, k=d, which="LA", v0=guess.sum(axis=2).reshape(-1), tol=1e-8)[1]
         except ArpackNoConvergence as stopped:
             vectors = stopped.eigenvectors
-            if vectors.shape[1] < 3:
-                vectors = guess.reshape(3 * n, 3)
-    return np.asarray(vectors / np.repeat(root, 3)[:, None], dtype=np.float64)
+            if vectors.shape[1] < d:
+                vectors = guess.reshape(d * n, d)
+    return np.asarray(vectors / np.repeat(root, d)[:, None], dtype=np.float64)
+
+
+def _axes(graph: PoseGraph) -> tuple[int, ...]:
+    return tuple(range(graph.dimension))
+
+
+def _measured(graph: PoseGraph) -> Array:
+    """Measured rotations as matrices (m, d, d)."""
+    return np.ascontiguousarray(quat.to_matrix(graph.j_from_i_wxyz)[:, : graph.dimension, : graph.dimension])
+
+
+def _one_of_each(graph: PoseGraph, label: Index) -> Mask:
+    """Which nodes (n,) stand for the part they are in: an anchor or a fixed node where a part has one, else its first."""
+    first = np.concatenate([graph.anchors, np.flatnonzero(graph.is_fixed), np.arange(graph.n_nodes)])
+    chosen = np.zeros(graph.n_nodes, dtype=bool)
+    chosen[first[np.unique(label[first], return_index=True)[1]]] = True
+    return chosen
+
+
+def _in_one_frame(graph: PoseGraph, wxyz: Array) -> Array:
+    """Rotations of the rotation parts, each in a frame of its own, in one frame per component."""
+    part = rotation_parts(graph)
+    if len(np.unique(part[part >= 0])) == graph.n_components:
+        return wxyz
+    inside = (part[graph.edge_i] == part[graph.edge_j]) & (part[graph.edge_i] >= 0)
+    alone = replace(graph.with_edges(inside), fixed=(), fixed_at=None)
+    return joined(graph, wxyz, positions_given_rotations(alone, wxyz), part)[0]
+
+
+def _in_place(graph: PoseGraph, wxyz: Array) -> Array:
+    """Rotations of the merged graph's nodes as those of all nodes, with the fixed ones as they are held."""
+    part = merged(graph)
+    wxyz = quat.normalize(wxyz)
+    return part.expand(Poses(part.graph.node_ids, wxyz, np.zeros((len(wxyz), 3)))).wxyz
 
 
 # ---------------------------------------------------------------------- positions
@@ -126,13 +172,13 @@ def with_positions(graph: PoseGraph, wxyz: Array) -> Poses:
     base = None
     if len(np.unique(position_holds(graph))) > graph.n_components:  # some positions hang on rotation-only edges
         base = tree_poses(graph, most_certain_tree(graph)).position
-    return Poses(graph.node_ids, wxyz, positions_given_rotations(graph, wxyz, base))
+    return placed(graph, Poses(graph.node_ids, wxyz, positions_given_rotations(graph, wxyz, base)))
 
 
 def position_holds(graph: PoseGraph) -> Index:
     """One row for every set of nodes whose positions are tied together by translations of positive precision.
 
-    An anchor of the graph where the set has one, else its first node.
+    An anchor of the graph or a fixed node where the set has one, else its first node.
     """
     n = graph.n_nodes
     P = graph.translation_precision
@@ -143,12 +189,13 @@ def position_holds(graph: PoseGraph) -> Index:
     else:
         tied = sparse.csr_array((np.ones(int(edge.sum())), (graph.edge_i[edge], graph.edge_j[edge])), shape=(n, n))
         label = csgraph.connected_components(tied, directed=False)[1].astype(np.int64)
-    first = np.concatenate([graph.anchors, np.arange(n)])
-    return first[np.unique(label[first], return_index=True)[1]]
+    return np.flatnonzero(_one_of_each(graph, label))
 
 
 def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None = None) -> Array:
     """The positions (n, 3) that minimise U for fixed rotations, exactly: one sparse linear solve.
+
+    Given the rotations, ``p_i − p_j`` is measured as ``R_j (t + B s) − R_i arm`` in the metric ``R_j P R_jᵀ``.
 
     Parameters
     ----------
@@ -157,31 +204,51 @@ def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None 
     base
         Positions (n, 3), zero by default. Of each set of nodes tied together by translations, one node keeps its base
         position, since U says nothing about it. Where precisions are singular, directions that U says nothing about
-        stay near the base, too.
+        stay near the base, too. Fixed nodes are where they are held.
     """
-    n, m = graph.n_nodes, graph.n_edges
+    n, m, d = graph.n_nodes, graph.n_edges, graph.dimension
     position = np.zeros((n, 3)) if base is None else np.array(base, dtype=np.float64)
-    held = np.zeros(n, dtype=bool)
+    held = graph.is_fixed.copy()
+    position[held] = fixed_poses(graph)[1][held]
     held[position_holds(graph)] = True
     if m == 0 or held.all():
         return position
-    scalar = graph.translation_precision.ndim == 1
-    P = (
-        (graph.translation_precision * graph.has_translation)[:, None, None]
-        if scalar
-        else graph.translation_precision_matrices
-    )
-    R, t = quat.to_matrix(wxyz), np.nan_to_num(graph.j_from_i_t)
-    diagonal, off, rhs = np.zeros((n, 3, 3)), np.empty((m, 3, 3)), np.zeros((n, 3))
-    _kernels.position_blocks(graph.edge_i, graph.edge_j, R, P, t, held, position, diagonal, off, rhs)
-    symbolic = pattern(graph, 3)
-    try:
-        return position + symbolic.factor(diagonal, off).solve(rhs.reshape(-1)).reshape(n, 3)
-    except NotPositiveDefiniteError:
-        k = np.arange(3)
-        scale = np.trace(diagonal, axis1=1, axis2=2) / 3.0
-        diagonal[:, k, k] += 1e-10 * np.maximum(scale, 1e-6 * scale.max())[:, None]
+    i, j = graph.edge_i, graph.edge_j
+    force = _measured_shifts(graph, wxyz) - (position[i] - position[j])
+    if graph.translation_precision.ndim == 1:
+        weight = graph.translation_precision * graph.has_translation
+        laplacian = Laplacian(n, i, j, held, pattern(graph, 1))
+        rhs = laplacian.pull(weight, force[:, :d])
+        degree = laplacian.degree(weight)
+        for added in (0.0, 1e-10 * np.maximum(degree, 1e-6 * degree.max())):
+            try:
+                position[:, :d] += laplacian.factor(weight, added).solve(rhs)
+                break
+            except NotPositiveDefiniteError:  # weights beyond what double precision can hold
+                continue
+        return position
+    P = np.ascontiguousarray(graph.translation_precision_matrices[:, :d, :d])
+    R = np.ascontiguousarray(quat.to_matrix(wxyz)[:, :d, :d])
+    diagonal, off, rhs = np.zeros((n, d, d)), np.empty((m, d, d)), np.zeros((n, d))
+    _kernels.position_blocks(_axes(graph), i, j, R, P, force, held, diagonal, off, rhs)
+    k = np.arange(d)
+    scale = np.trace(diagonal, axis1=1, axis2=2) / d
+    for share in (0.0, 1e-10):
+        diagonal[:, k, k] += share * np.maximum(scale, 1e-6 * scale.max())[:, None]
         try:
-            return position + symbolic.factor(diagonal, off).solve(rhs.reshape(-1)).reshape(n, 3)
-        except NotPositiveDefiniteError:  # weights beyond what double precision can hold
-            return position
+            position[:, :d] += pattern(graph, d).factor(diagonal, off).solve(rhs.reshape(-1)).reshape(n, d)
+            break
+        except NotPositiveDefiniteError:
+            continue
+    return position
+
+
+def _measured_shifts(graph: PoseGraph, wxyz: Array) -> Array:
+    """What every edge measures of ``p_i − p_j``, in the world (m, 3), given the rotations."""
+    i, j = graph.edge_i, graph.edge_j
+    t = np.nan_to_num(graph.j_from_i_t)
+    if graph.coupling is not None:
+        e = quat.multiply(graph.j_from_i_wxyz, quat.multiply(quat.conjugate(wxyz[i]), wxyz[j]))
+        t = t + np.einsum("mab,mb->ma", graph.coupling, 2.0 * e[:, :1] * e[:, 1:])
+    shift = quat.rotate(wxyz[j], t)
+    return shift if graph.arm is None else shift - quat.rotate(wxyz[i], graph.arm)

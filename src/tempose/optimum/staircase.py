@@ -1,10 +1,10 @@
 r"""The Riemannian staircase: out of a local optimum, by way of more dimensions.
 
 A local optimum of U is in general not one of the lifted problem (:mod:`tempose.optimum.quadratic`), where every
-rotation ``R_i`` is replaced by an r×3 matrix ``Y_i`` with orthonormal columns, r > 3: the negative eigenvector of the
+rotation ``R_i`` is replaced by an r×d matrix ``Y_i`` with orthonormal columns, r > d: the negative eigenvector of the
 certificate matrix, put in the new row of X, is a direction of descent. So lift, step, minimise, and test again, one
 row more at a time (Boumal 2015; Rosen et al. 2019). For r large enough every local optimum of the lifted problem passes
-the test, usually for r = 4 or 5. The lifted optimum is rounded back to rotations and refined by Newton steps.
+the test, usually for r = d + 1 or d + 2. The lifted optimum is rounded back to rotations and refined by Newton steps.
 
 A lifted point that passes the test proves a lower bound on U*, whether or not the rounded poses attain it.
 """
@@ -25,6 +25,7 @@ from tempose.optimum.certificate import (
     Dual,
     examine,
 )
+from tempose.optimum.joining import nearest_rotations
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.relaxations import with_positions
 
@@ -64,11 +65,11 @@ class Staircase:
 def climb(
     problem: Quadratic, poses: Poses, direction: Array, *, tolerance: float = TOLERANCE, max_rank: int = 8
 ) -> Staircase:
-    """Climb the staircase from stationary ``poses`` along the negative ``direction`` (n, 4) of their certificate."""
+    """Climb the staircase from stationary ``poses`` along the negative ``direction`` (n, d+1) of their certificate."""
     X = problem.point(poses)
     bound, passed = 0.0, False
     steps = []
-    for rank in range(4, max_rank + 1):
+    for rank in range(problem.d + 1, max_rank + 1):
         X = _escape(problem, X, direction)
         X, norm, iterations = minimise_lifted(problem, X)
         dual = Dual.at(problem, X)
@@ -106,7 +107,7 @@ def _escape(problem: Quadratic, X: Array, direction: Array) -> Array:
 def _moved(problem: Quadratic, X: Array, step: Array) -> tuple[Array, float, Array]:
     """The point reached by a step, with the best positions for its rotations; the form there, and ``X M``."""
     trial = X + step
-    _kernels.orthonormalise(trial)
+    _kernels.orthonormalise(problem.axes, trial)
     value, gradient = problem.gradient(trial)
     better = problem.best_positions(trial, gradient)
     lower, there = problem.gradient(better)
@@ -114,23 +115,24 @@ def _moved(problem: Quadratic, X: Array, step: Array) -> tuple[Array, float, Arr
 
 
 def round_to_poses(problem: Quadratic, X: Array) -> Poses:
-    """Poses near a lifted point: project on its three main directions, take the nearest rotations, then positions.
+    """Poses near a lifted point: project on its d main directions, take the nearest rotations, then positions.
 
     Components are rounded one by one, since each has a frame of its own.
     """
-    graph = problem.graph
-    R = np.empty((graph.n_nodes, 3, 3))
+    graph, d = problem.graph, problem.d
+    R = np.tile(np.eye(d), (graph.n_nodes, 1, 1))
+    turns = problem.scale > 0.0  # the others have no rotation that means anything
     for c in range(graph.n_components):
-        rows = np.flatnonzero(graph.component == c)
-        Y = X[rows, 1:].reshape(3 * len(rows), -1)
-        main = np.linalg.svd(Y, full_matrices=False)[2][:3] if len(rows) > 1 else np.eye(3, X.shape[2])
-        part = (Y @ main.T).reshape(len(rows), 3, 3)  # transposed rotations
+        rows = np.flatnonzero((graph.component == c) & turns)
+        if len(rows) == 0:
+            continue
+        Y = X[rows, 1:].reshape(d * len(rows), -1)
+        main = np.linalg.svd(Y, full_matrices=False)[2][:d] if len(rows) > 1 else np.eye(d, X.shape[2])
+        part = (Y @ main.T).reshape(len(rows), d, d)  # transposed rotations
         if np.sum(np.sign(np.linalg.det(part))) < 0.0:
-            part = part * np.array([1.0, 1.0, -1.0])
+            part[:, :, -1] *= -1.0
         R[rows] = np.swapaxes(part, 1, 2)
-    wxyz = np.empty((graph.n_nodes, 4))
-    _kernels.nearest_rotations(np.ascontiguousarray(R), wxyz)
-    return with_positions(graph, wxyz)
+    return with_positions(graph, nearest_rotations(R))
 
 
 # ---------------------------------------------------------------------- optimisation at fixed rank
@@ -164,13 +166,13 @@ class _Preconditioner:
             raise RuntimeError("the preconditioner was not updated")
         rhs = V.copy()
         rhs[self.problem.held, 0] = 0.0
-        return tangent(X, self.factor.solve(rhs.reshape(4 * len(V), -1)).reshape(V.shape))
+        return tangent(X, self.factor.solve(rhs.reshape(X.shape[1] * len(V), -1)).reshape(V.shape))
 
 
 def tangent(X: Array, V: Array) -> Array:
     """Project V on the tangent space at X: positions free, ``Y_iᵀ V_i`` antisymmetric."""
     out = V.copy()
-    _kernels.tangent(X, out)
+    _kernels.tangent(tuple(range(X.shape[1] - 1)), X, out)
     return out
 
 

@@ -8,6 +8,7 @@ from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.optimum.merged import placed
 from tempose.optimum.options import STARTS
 from tempose.optimum.relaxations import chordal_rotations, spectral_rotations, with_positions
 from tempose.optimum.trees import best_tree_poses, most_certain_tree, tree_poses
@@ -34,11 +35,11 @@ def start_poses(graph: PoseGraph, kind: str, rng: np.random.Generator) -> Poses:
     if kind == "random":
         return random_poses(graph, rng)
     if kind == "identity":
-        return Poses.identity(graph.node_ids)
+        return placed(graph, Poses.identity(graph.node_ids))
     if kind == "given":
         if graph.initial is None:
             raise NotApplicable("the graph has no poses of its own to start from; use another start, for instance tree")
-        return graph.initial
+        return placed(graph, graph.initial)
     raise OptionError(f"unknown start {kind!r}: choose one of {', '.join(STARTS)}")
 
 

@@ -7,13 +7,15 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.topology import SpanningTree
 from tempose.numerics import relaxation as _kernels
+from tempose.optimum.joining import joined
+from tempose.optimum.merged import fixed_poses, placed
 
 
 def rotation_weights(graph: PoseGraph) -> Array:
@@ -25,21 +27,65 @@ def rotation_weights(graph: PoseGraph) -> Array:
 
 
 def most_certain_tree(graph: PoseGraph) -> SpanningTree:
-    """Spanning tree of the largest rotation concentrations; edges without a translation only where there is no other."""
-    if graph.has_translation.all():
+    """Spanning tree of the largest rotation concentrations.
+
+    Edges without a translation only where there is no other, and edges that measure no rotation only after these.
+    """
+    if graph.has_translation.all() and graph.has_rotation.all():
         return graph.spanning_tree()
     rank = np.empty(graph.n_edges)
-    rank[np.lexsort((graph.mean_concentration, graph.has_translation))] = np.arange(graph.n_edges)
+    order = np.lexsort((graph.mean_concentration, graph.has_translation, graph.has_rotation))
+    rank[order] = np.arange(graph.n_edges)
     return graph.spanning_tree(rank)
 
 
 def tree_poses(graph: PoseGraph, tree: SpanningTree) -> Poses:
-    """Chain the measured motions along a tree; roots are at the origin, edges without translation add none."""
-    wxyz = np.tile(quat.IDENTITY, (graph.n_nodes, 1))
-    position = np.zeros((graph.n_nodes, 3))
+    """Chain the measured motions along a tree; roots are at the origin, edges without translation add none.
+
+    An edge that measures no rotation ties nothing by itself: what hangs on it, and what hangs on a fixed node, is chained in a
+    frame of its own, and joined with the rest by all that they share. Landmarks are where the tree's edge to them says.
+    """
+    wxyz, position = fixed_poses(graph)
+    parent, cut = tree.parent, _cut(graph, tree)
+    if np.any(cut):
+        parent = np.where(cut, -1, tree.parent)
     t = np.nan_to_num(graph.j_from_i_t)
-    _kernels.chain(tree.order, tree.parent, tree.edge, graph.edge_i, graph.j_from_i_wxyz, t, wxyz, position)
-    return Poses(graph.node_ids, wxyz, position)
+    _kernels.chain(tree.order, parent, tree.edge, graph.edge_i, graph.j_from_i_wxyz, t, wxyz, position)
+    if np.any(cut):
+        part = _roots(tree.order, parent)
+        for c in np.unique(graph.component[graph.is_fixed]):  # these are in one frame already
+            known = graph.is_fixed & (graph.component == c) & ~graph.is_landmark
+            part[np.isin(part, part[known])] = part[known][0] if np.any(known) else -1
+        part[graph.is_landmark] = -1
+        wxyz, position = joined(graph, wxyz, position, part)
+        seen = np.flatnonzero(graph.is_landmark & ~graph.is_fixed & (tree.parent >= 0))
+        wxyz[graph.is_landmark] = quat.IDENTITY
+        below = seen[graph.edge_i[tree.edge[seen]] == seen]
+        position[below] = position[tree.parent[below]] + quat.rotate(wxyz[tree.parent[below]], t[tree.edge[below]])
+        for k in np.setdiff1d(np.flatnonzero(graph.is_landmark & ~graph.is_fixed), below):  # roots
+            e = np.flatnonzero(graph.edge_i == k)[:1]
+            position[k] = np.sum(position[graph.edge_j[e]] + quat.rotate(wxyz[graph.edge_j[e]], t[e]), axis=0)
+    return placed(graph, Poses(graph.node_ids, wxyz, position))
+
+
+def _cut(graph: PoseGraph, tree: SpanningTree) -> Mask:
+    """Which nodes (n,) do not get their rotation from their parent in the tree."""
+    hangs = tree.parent >= 0
+    cut = hangs & graph.is_fixed
+    if graph.n_edges:
+        cut |= hangs & ~graph.has_rotation[tree.edge]
+        if graph.arm is not None:  # a lever arm is of no use to a chain
+            cut |= hangs & np.any(graph.arm[tree.edge] != 0.0, axis=1)
+    return np.asarray(cut)
+
+
+def _roots(order: Index, parent: Index) -> Index:
+    """The root (n,) of the tree that each node is in."""
+    root = np.arange(len(parent))
+    for k in order.tolist():
+        if parent[k] >= 0:
+            root[k] = root[parent[k]]
+    return root
 
 
 def shortest_path_tree(graph: PoseGraph, roots: ArrayLike, cost: ArrayLike | None = None) -> SpanningTree:
@@ -54,8 +100,9 @@ def shortest_path_tree(graph: PoseGraph, roots: ArrayLike, cost: ArrayLike | Non
     if cost is None:
         weight = rotation_weights(graph)
         length = weight.max(initial=0.0) / weight
-        # a path without translations is a last resort
-        cost = np.where(graph.has_translation, length, length + length.sum())
+        # a path without translations is a last resort, one without rotations the very last
+        length = np.where(graph.has_translation, length, length + length.sum())
+        cost = np.where(graph.has_rotation, length, length + length.sum())
     cost = np.asarray(cost, float)
     n = graph.n_nodes
     low, high = np.minimum(graph.edge_i, graph.edge_j), np.maximum(graph.edge_i, graph.edge_j)

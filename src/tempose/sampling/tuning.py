@@ -37,12 +37,12 @@ class Tuning:
 def tune(curvature: Curvature, poses: Poses, *, identity_mass: bool = False) -> Tuning:
     """Tune the sampler at (or near) a minimum of U."""
     wxyz, position = poses.wxyz, poses.position
-    diagonal, off = curvature.hold(*curvature.blocks(wxyz, position))
+    diagonal, off = curvature.held_blocks(wxyz, position)
     laplace: Factor | None = None
     try:
-        laplace = curvature.symbolic.factor(diagonal, off)
+        laplace = curvature.factored(diagonal, off)
     except NotPositiveDefiniteError:
-        diagonal, off = curvature.hold(*curvature.blocks(wxyz, position, exact=False))
+        diagonal, off = curvature.held_blocks(wxyz, position, exact=False)
     mass = _masses(curvature, diagonal, identity_mass)
     weight = np.repeat(mass * [0.25, 1.0], 3, axis=1)  # kinetic energy ½ m|u|² with ω = 2u
     fastest = math.sqrt(_largest(curvature, diagonal, off, weight))
