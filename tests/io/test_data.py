@@ -49,10 +49,10 @@ def test_counts(name, nodes, edges, precision):
 @pytest.mark.parametrize(("name", "worst"), [("sphere2500", "4.16x"), ("parking-garage", "2.7e+09x")])
 def test_notices_of_the_dense_files(name, worst):
     path = data("g2o", f"{name}.g2o")
-    g = read_graph(path)
+    g = read_graph(path, ReadOptions(precision="isotropic"))
     assert g.notices == (
         f"rotation precisions differ by up to {worst} between axes, translation by 1.00x; "
-        "reduced to one number per edge (trace rule); --precision full keeps them",
+        "reduced to one number per edge by the trace rule; --precision full keeps them",
     )
     assert g.origin["reduced_edges"] == str(g.n_edges)
     _, values = raw_edges(path)
@@ -67,7 +67,7 @@ def test_notices_of_the_dense_files(name, worst):
 def test_potential_is_half_of_se_syncs_objective(name):
     """F = Σ κ‖R_j − R_i R_ij‖² + τ‖p_j − p_i − R_i t_ij‖², from the raw file, at perturbed vertices: U = F/2."""
     path = data("g2o", f"{name}.g2o")
-    g = read_graph(path)
+    g = read_graph(path, ReadOptions(precision="isotropic"))
     rng = np.random.default_rng(0)
     n = g.n_nodes
     poses = Poses(
@@ -93,7 +93,7 @@ def test_potential_is_half_of_se_syncs_objective(name):
 
 def test_sphere_ground_truth_is_a_sphere():
     """The noise-free EDGE3 file, chained along its odometry, is a sphere of radius 50; every edge agrees with it."""
-    g = read_graph(data("g2o", "sphere2500_groundtruth.txt"))
+    g = read_graph(data("g2o", "sphere2500_groundtruth.txt"), ReadOptions(precision="isotropic"))
     assert (g.n_nodes, g.n_edges) == (2500, 4949)
     wxyz, position = np.zeros((2500, 4)), np.zeros((2500, 3))
     wxyz[0] = quat.IDENTITY

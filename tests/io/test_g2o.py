@@ -21,6 +21,7 @@ from tempose.model.posterior import Posterior
 
 UPPER = np.triu_indices(6)
 FULL = ReadOptions(precision="full")
+ONE_NUMBER = ReadOptions(precision="isotropic")
 INFO = "100 0 0 0 0 0 100 0 0 0 0 100 0 0 0 25 0 0 25 0 25"
 VERTICES = "VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1\nVERTEX_SE3:QUAT 1 1 2 3 0 0 0.6 0.8\n"
 EDGE = f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0.6 0.8 {INFO}\n"
@@ -87,8 +88,8 @@ def test_origin_records_how_the_file_was_read(load):
     assert g.origin["file"] == "graph.g2o"
     assert g.origin["format"] == "g2o"
     assert g.origin["rotation_information"] == "rotation-vector"
-    assert g.origin["precision"] == "isotropic"
-    assert g.origin["reduced_edges"] == g.origin["dropped_correlations"] == "0"
+    assert g.origin["precision"] == "full"
+    assert g.origin["reduced_edges"] == g.origin["correlated_edges"] == "0"
 
 
 @pytest.mark.parametrize("meaning", ["rotation-vector", "quaternion-vector"])
@@ -131,11 +132,11 @@ def test_trace_rule_against_se_sync(load):
     omega = np.zeros((6, 6))
     omega[:3, :3], omega[3:, 3:] = random_spd(rng), random_spd(rng)
     text = f"EDGE_SE3:QUAT 0 1 1 2 3 0.5 0.5 -0.5 0.5 {info_text(omega)}"
-    g = load(text)
+    g = load(text, ONE_NUMBER)
     kappa = 3 / (2 * np.trace(np.linalg.inv(omega[3:, 3:])))
     np.testing.assert_allclose(g.concentration, 4 * kappa, rtol=1e-13)
     np.testing.assert_allclose(g.translation_precision, 3 / np.trace(np.linalg.inv(omega[:3, :3])), rtol=1e-13)
-    quarter = load(text, ReadOptions(rotation_information="quaternion-vector"))
+    quarter = load(text, ReadOptions(rotation_information="quaternion-vector", precision="isotropic"))
     np.testing.assert_allclose(quarter.concentration, kappa, rtol=1e-13)
     eig_r, eig_t = np.linalg.eigvalsh(omega[3:, 3:]), np.linalg.eigvalsh(omega[:3, :3])
     ratios = f"up to {eig_r[-1] / eig_r[0]:.2f}x between axes, translation by {eig_t[-1] / eig_t[0]:.2f}x"
@@ -156,7 +157,7 @@ def test_full_stays_scalar_where_every_block_is_isotropic(load):
 
 def test_information_of_any_size_survives_the_trace_rule(load):
     omega = np.diag([1e-90, 1e90, 1, 1e-60, 1e-60, 1e60])
-    g = load(f"EDGE_SE3:QUAT 0 1 0 0 0 0 0 0 1 {info_text(omega)}")
+    g = load(f"EDGE_SE3:QUAT 0 1 0 0 0 0 0 0 1 {info_text(omega)}", ONE_NUMBER)
     np.testing.assert_allclose(g.translation_precision, 3e-90, rtol=1e-12)
     np.testing.assert_allclose(g.concentration, 3e-60, rtol=1e-12)
 
@@ -165,21 +166,22 @@ def test_information_of_any_size_survives_the_trace_rule(load):
 
 
 def test_planar_lines(load):
-    g = load("VERTEX_SE2 3 0 0 0\nVERTEX_SE2 4 1 2 0.5\nEDGE_SE2 3 4 1 2 0.5 10 1 0 20 0 300\n")
+    text = "VERTEX_SE2 3 0 0 0\nVERTEX_SE2 4 1 2 0.5\nEDGE_SE2 3 4 1 2 0.5 10 1 0 20 0 300\n"
+    g = load(text, ONE_NUMBER)
+    assert g.dimension == 2
     np.testing.assert_allclose(g.j_from_i_wxyz, [[np.cos(0.25), 0, 0, np.sin(0.25)]], atol=1e-16)
     np.testing.assert_array_equal(g.j_from_i_t, [[1, 2, 0]])
     np.testing.assert_allclose(g.initial.wxyz[1], [np.cos(0.25), 0, 0, np.sin(0.25)])
     assert g.concentration.tolist() == [600.0]
-    mean = 2 / np.trace(np.linalg.inv([[10, 1], [1, 20]]))
-    # three axes with the plane's mean for z: the trace rule of three gives back the trace rule of two
-    np.testing.assert_allclose(g.translation_precision, [mean], rtol=1e-14)
+    np.testing.assert_allclose(g.translation_precision, [2 / np.trace(np.linalg.inv([[10, 1], [1, 20]]))], rtol=1e-14)
 
 
-def test_planar_full_keeps_the_plane_and_fills_the_rest(load):
-    g = load(f"EDGE_SE2 3 4 1 2 {np.pi / 2!r} 10 1 0 20 0 300\n", FULL)
-    mean = 2 / np.trace(np.linalg.inv([[10, 1], [1, 20]]))
-    np.testing.assert_allclose(g.translation_precision[0], [[20, -1, 0], [-1, 10, 0], [0, 0, mean]], atol=1e-12)
+def test_planar_full_keeps_the_plane_and_says_nothing_else(load):
+    g = load(f"EDGE_SE2 3 4 1 2 {np.pi / 2!r} 10 1 0 20 0 300\n")
+    np.testing.assert_allclose(g.translation_precision[0], [[20, -1, 0], [-1, 10, 0], [0, 0, 0]], atol=1e-12)
     assert g.concentration.tolist() == [600.0]
+    assert g.freedom.tolist() == [3.0]
+    assert load("EDGE_SE2 3 4 1 2 0.7 10 0 0 10 0 300\n").is_isotropic
 
 
 def test_planar_angle_information_ignores_the_meaning_of_quaternion_blocks(load):
@@ -188,9 +190,9 @@ def test_planar_angle_information_ignores_the_meaning_of_quaternion_blocks(load)
 
 
 def test_planar_potential_is_the_g2o_error(load):
-    """In the plane, U of the 3D edge is ½ eᵀΩe of the 2D one, for small errors."""
-    omega = np.array([[10.0, 1, 0], [1, 20, 0], [0, 0, 300]])
-    g = load("EDGE_SE2 0 1 1 2 0.5 10 1 0 20 0 300\n", FULL)
+    """In the plane, U is ½ eᵀΩe of the line, for small errors, correlations included."""
+    omega = np.array([[10.0, 1, 5], [1, 20, -7], [5, -7, 300]])
+    g = load("EDGE_SE2 0 1 1 2 0.5 10 1 5 20 -7 300\n", FULL)
     e = np.array([1e-5, -2e-5, 3e-5])
     c, s = np.cos(0.5), np.sin(0.5)
     position = np.array([1, 2]) + np.array([[c, -s], [s, c]]) @ e[:2]
@@ -255,30 +257,40 @@ def test_indefinite_blocks_are_refused_by_line(load, options, block, name):
 
 def test_blocks_that_are_zero_along_an_axis(load):
     text = EDGE + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(np.diag([1.0, 1, 0, 1, 1, 1]))}\n"
-    refused(load, text, 2, "--precision full accepts")
+    refused(load, text, 2, "--precision full accepts", options=ONE_NUMBER)
     g = load(text, FULL)
     np.testing.assert_array_equal(g.translation_precision[1], np.diag([1, 1, 0]))
     assert any("no information along some axis" in n for n in g.notices)
 
 
-def test_correlations_are_dropped_and_told(load):
+def test_correlations_are_kept_reduced_or_dropped_and_told(load):
     omega = np.diag([10.0, 10, 10, 10, 10, 10])
-    omega[0, 5] = omega[5, 0] = 3.0
-    g = load(EDGE + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(omega)}\n")
-    assert any("correlations of 1 edge dropped" in n for n in g.notices)
-    assert g.origin["dropped_correlations"] == "1"
-    assert g.concentration.tolist() == [50.0, 20.0]
-    assert any("correlations of 1 edge" in n for n in load(EDGE * 2 + "EDGE_SE2 0 1 1 2 0 9 0 1 9 0 9", FULL).notices)
+    omega[0, 5] = omega[5, 0] = 8.0
+    text = EDGE + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(omega)}\n"
+    kept = load(text)
+    assert kept.coupling is not None and not np.any(kept.coupling[0]) and kept.origin["correlated_edges"] == "1"
+    sigma = np.linalg.inv(omega)
+    marginal = load(text, ONE_NUMBER)
+    np.testing.assert_allclose(marginal.translation_precision, [100.0, 3 / np.trace(sigma[:3, :3])])
+    np.testing.assert_allclose(marginal.concentration, [50.0, 6 / np.trace(sigma[3:, 3:])])
+    ratio = np.sqrt(np.trace(sigma[:3, :3]) / 0.3)
+    (told,) = [n for n in marginal.notices if "marginal covariances" in n]
+    assert f"1 edge with correlations: median σ ratio {ratio:.2f}x for rotations, {ratio:.2f}x for translations" in told
+    dropped = load(text, ReadOptions(precision="se-sync"))
+    assert (dropped.concentration.tolist(), dropped.translation_precision.tolist()) == ([50.0, 20.0], [100.0, 10.0])
+    assert any("drops correlations" in n and f"{ratio:.2f}x" in n for n in dropped.notices)
 
 
 def test_an_indefinite_whole_with_definite_blocks(load):
     omega = np.diag([10.0, 10, 10, 10, 10, 10])
     omega[0, 5] = omega[5, 0] = 30.0
     text = EDGE + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0 1 {info_text(omega)}\n"
-    g = load(text)
-    assert any("1 edge with an indefinite 6×6" in n and "line 2" in n for n in g.notices)
+    for options in (FULL, ONE_NUMBER):
+        refused(load, text, 2, "indefinite", "--precision se-sync", options=options)
+    g = load(text, ReadOptions(precision="se-sync"))
+    assert any("1 edge with an indefinite information" in n and "line 2" in n for n in g.notices)
     assert g.origin["indefinite_edges"] == "1"
-    refused(load, text, 2, "indefinite", "--precision isotropic", options=FULL)
+    assert g.concentration.tolist() == [50.0, 20.0]
 
 
 # ---------------------------------------------------------------------- lines that are odd
@@ -385,9 +397,10 @@ def test_vertices_missing_repeated_and_sparse(load):
 
 
 def test_fixed_and_unknown_tags(load):
-    g = load(VERTICES + "FIX 1\nFIX 0 1\n" + EDGE + "VERTEX_TRACKXYZ 9 1 2 3\nPARAMS_SE3OFFSET 0\nVERTEX_TRACKXYZ 8\n")
+    g = load(VERTICES + "FIX 1\nFIX 0 1\n" + EDGE + "VERTEX_CAM 9 1 2 3\nPARAMS_CAM 0\nVERTEX_CAM 8\n")
     assert g.fixed == (1, 0)
-    assert g.notices == ("3 lines with an unknown tag skipped: VERTEX_TRACKXYZ (2), PARAMS_SE3OFFSET (1)",)
+    np.testing.assert_array_equal(g.fixed_at.position, [[1, 2, 3], [0, 0, 0]])
+    assert g.notices[1:] == ("3 lines with an unknown tag skipped: VERTEX_CAM (2), PARAMS_CAM (1)",)
 
 
 def test_duplicate_edges_are_kept(load):

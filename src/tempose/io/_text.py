@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,30 @@ def content_lines(text: str) -> list[tuple[int, str]]:
 def number_text(value: float) -> str:
     """The shortest decimal that reads back as the same double; integers without ``.0``."""
     return repr(value).removesuffix(".0")
+
+
+_DIGITS = Context(prec=60)
+
+
+def exact_sum_text(value: float, origin: float) -> str:
+    """``value + origin``, for a whole-numbered origin, with all digits of both; reads back by :func:`exact_difference`."""
+    if not origin:
+        return number_text(value)
+    return format(_DIGITS.add(Decimal(repr(value)), Decimal(int(origin))), "f")
+
+
+def exact_difference(tokens: Array, origin: Array) -> Array:
+    """Numbers as text (k, d) less a whole-numbered origin (d,), digit by digit, so that none is lost to rounding."""
+    out = np.empty(tokens.shape)
+    for column, shift in enumerate(origin.tolist()):
+        whole = Decimal(int(shift))
+        out[:, column] = [
+            float(_DIGITS.subtract(Decimal(token.replace(",", ".")), whole))
+            if shift
+            else float(token.replace(",", "."))
+            for token in tokens[:, column]
+        ]
+    return out
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

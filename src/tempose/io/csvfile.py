@@ -315,18 +315,16 @@ def _read_precisions(
     )
     if options.precision == "full":
         return rotation, translation
-    spreads = []
     for name, value in (("lambda", rotation), ("tau", translation)):
         blocks = _matrices(value)
-        spreads.append(precisions.spread(blocks))
         bad = np.flatnonzero(~precisions.is_definite(blocks) & ~precisions.is_zero(blocks))
         if len(bad):
             why = f"the {name} matrix is not positive definite; precision full keeps it as it is"
             raise ParseError(table.path, table.line[edges[bad[0]]], why)
-    notice = precisions.reduction_notice(*spreads)
-    if notice:
-        notices.append(notice)
-    return precisions.trace_rule(_matrices(rotation)), precisions.trace_rule(_matrices(translation))
+    joint = precisions.joint(_matrices(rotation), _matrices(translation), None)
+    notice = precisions.reduction_notice(joint, 3, options.precision)
+    notices.extend([notice] if notice else [])
+    return precisions.marginal_numbers(joint)[:2]
 
 
 def _matrices(value: Array) -> Array:

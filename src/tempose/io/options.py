@@ -12,8 +12,9 @@ ROTATION_INFORMATION = {
     "quaternion-vector": "of the quaternion's vector part, as in g2o itself: four times less precise",
 }
 PRECISION = {
-    "isotropic": "one concentration and one variance per edge: the paper's model",
-    "full": "the 3×3 blocks of the file",
+    "full": "all that the file says, correlations between rotation and translation included",
+    "isotropic": "one concentration and one variance per edge, of the marginal covariances: the paper's model, with its proof",
+    "se-sync": "the same of the information's blocks, correlations dropped, as SE-Sync does: too sure of correlated edges",
 }
 NOISE = ("given", "auto")
 
@@ -30,8 +31,10 @@ class ReadOptions:
         ``"quaternion-vector"`` (g2o's own error): the vector part of the quaternion, half the angle, so ``1/σ² = Ω/4``
         and ``λ = Ω/2``. The two differ by a factor of 4 in precision, and no file says which it means.
     precision
-        ``"isotropic"``: one λ and one τ = 1/σ² per edge, the model of the paper; matrices are reduced by SE-Sync's
-        trace rule. ``"full"``: 3×3 matrices are kept.
+        ``"full"``: matrices are kept, with what ties rotation to translation; where each block is a number times the
+        identity, that number. ``"isotropic"``: one λ and one τ = 1/σ² per edge, the model of the paper and of its proof of
+        optimality, from the marginal covariances, ``τ = d/tr Σ_tt`` and ``λ = 2 d/tr Σ_RR``. ``"se-sync"``: the same from
+        the blocks of the information, ``τ = d/tr(Ω_tt⁻¹)``, as SE-Sync has it: overconfident where they are correlated.
     sigma_rot_deg
         Standard deviation of every measured rotation, degrees per axis, for files without rotation precisions:
         ``λ = 2/σ²`` with σ in radians.
@@ -47,7 +50,7 @@ class ReadOptions:
         "what a g2o rotation block is the information of (default: rotation-vector)",
         choices=ROTATION_INFORMATION,
     )
-    precision: str = option("isotropic", "what is kept of the precisions (default: isotropic)", choices=PRECISION)
+    precision: str = option("full", "what is kept of the precisions (default: full)", choices=PRECISION)
     sigma_rot_deg: float | None = option(
         None, "rotation noise per axis, for files that do not give it", metavar="DEG", everyday=True
     )

@@ -153,7 +153,7 @@ class PoseGraph:
         # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
         put("j_from_i_wxyz", np.where(np.abs(length - 1.0) <= 1e-15, self.j_from_i_wxyz, self.j_from_i_wxyz / length))
         if self.initial is not None:
-            put("initial", self.initial.select(self.node_ids))
+            put("initial", self.initial.with_identity(WORLD).select(self.node_ids))
         put("fixed_at", self._fixed_poses())
         self._check_plane()
         for f in fields(self):
@@ -265,6 +265,7 @@ class PoseGraph:
         *,
         wxyz: ArrayLike | None = None,
         transforms: ArrayLike | None = None,
+        angles: ArrayLike | None = None,
         sigma_rot_deg: ArrayLike | None = None,
         sigma_trans: ArrayLike | None = None,
         information: ArrayLike | None = None,
@@ -286,25 +287,37 @@ class PoseGraph:
             (m, 3); ``None``, or a row of NaN, for rotation only.
         wxyz, transforms
             In place of these: unit quaternions (m, 4), scalar first; matrices ``[R t; 0 1]`` (m, 4, 4).
+        angles
+            In place of all rotations, for a planar graph: (m,), radians; its ``translations`` are (m, 2).
         sigma_rot_deg, sigma_trans
             Standard deviations in degrees and length units: for all edges, for each (m,), or along the axes of b (m, 3).
         information
-            In place of both: (m, 6, 6), rotation vector in radians first; no correlation between the two.
+            In place of both: (m, 6, 6), rotation vector in radians first, correlations and all; of a planar graph (m, 3, 3),
+            in the order θ, x, y.
         measures
             ``"b_from_a"`` if each is the pose of a seen from b.
         more
-            ``initial``, ``fixed``, ``inlier_prior``, … as of the class.
+            ``initial``, ``fixed``, ``inlier_prior``, ``landmarks``, … as of the class.
         """
         named = [(plain_id(a), plain_id(b)) for a, b in edges]
         pairs = measurements.oriented(named, measures)
-        q, t = measurements.motions(pairs, rotations, translations, wxyz, transforms)
+        planar = angles is not None
+        if planar and (rotations is not None or wxyz is not None or transforms is not None):
+            raise GraphError("give angles= for a planar graph, or rotations, not both")
+        q, t = (
+            measurements.planar_motions(pairs, angles, translations)
+            if planar
+            else measurements.motions(pairs, rotations, translations, wxyz, transforms)
+        )
         known = ~np.all(np.isnan(t), axis=1)
-        noise = measurements.precisions(pairs, q, known, sigma_rot_deg, sigma_trans, information)
-        ids = {name: None for pair in named for name in pair}
+        joint = measurements.informations(pairs, known, sigma_rot_deg, sigma_trans, information, planar)
+        noise = precision.noise(joint, q, 2 if planar else 3)
+        ids = dict.fromkeys(name for pair in named for name in pair if name != WORLD)
+        ids.update(dict.fromkeys(name for pair in named for name in pair))  # the world comes last
         index = {name: row for row, name in enumerate(ids)}
         ends = np.array([(index[b], index[a]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
-        concentration, translation_precision = (precision.simplest(blocks) for blocks in noise)
-        return cls(tuple(ids), ends[:, 0], ends[:, 1], q, t, concentration, translation_precision, **more)
+        more = {"dimension": 2 if planar else 3, "coupling": noise.coupling, **more}
+        return cls(tuple(ids), ends[:, 0], ends[:, 1], q, t, noise.concentration, noise.translation_precision, **more)
 
     @classmethod
     def from_concentrations(
@@ -460,6 +473,14 @@ class PoseGraph:
     def translation_precision_matrices(self) -> Array:
         """Translation precisions as full matrices (m, 3, 3) in j's frame; zero where there is no translation."""
         return _as_matrices(self.translation_precision) * self.has_translation[:, None, None]
+
+    @cached_property
+    def information(self) -> Array:
+        """Joint information (m, 6, 6) of each edge, rotation vector in radians first, in j's frame; zero out of the plane."""
+        joint = precision.joint(self.concentration_matrices, self.translation_precision_matrices, self.coupling)
+        if self.is_planar:
+            joint *= np.isin(np.arange(6), self.axes)[:, None] & np.isin(np.arange(6), self.axes)
+        return joint
 
     @cached_property
     def degree(self) -> Index:

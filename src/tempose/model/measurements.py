@@ -4,6 +4,10 @@ An edge (a, b) measures the pose of b seen from a, ``Z ≈ X_a⁻¹ X_b = a_from
 is that of the error ``Z⁻¹ X_a⁻¹ X_b``, whose axes are those of b: the convention of g2o's ``EDGE_SE3:QUAT a b Z Ω`` and of
 GTSAM's ``BetweenFactor(a, b, Z, noise)``. In the model's own terms it is an edge from b to a with ``j_from_i = Z``, and
 its precisions are turned to a's axes (the equations are in :mod:`tempose.io.g2o`).
+
+What is known about a single node is a measurement with a = the world, and a landmark is a node b of which only the
+position is measured. In the plane a rotation is an angle θ in radians, a translation two numbers, and a joint information
+(3, 3) has the order θ, x, y: the rotation first, as in space. (g2o's planar lines, and GTSAM's ``Pose2``, have x, y, θ.)
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from tempose.model import precision
 from tempose.model.pose import motions_of_matrices, wxyz_of_matrices, wxyz_of_rotation
 
 Measures = Literal["a_from_b", "b_from_a"]
+LARGE = 10_000.0
+"""Coordinates of the world beyond this are those of a map."""
 Pairs = Sequence[tuple[NodeId, NodeId]]
 
 
@@ -62,34 +68,102 @@ def motions(
     return found, t
 
 
-def precisions(
+def planar_motions(pairs: Pairs, angle: ArrayLike | None, translation: ArrayLike | None) -> tuple[Array, Array]:
+    """Measured ``a_from_b`` in the plane, angles (m,) and translations (m, 2), as motions in space."""
+    if angle is None:
+        raise GraphError(f"{name_of(pairs, 0)}: a planar measurement needs angle=, in radians")
+    theta = np.asarray(angle, float)
+    _pairs_up(theta, pairs, "angles", 0)
+    _refuse(~np.isfinite(theta), pairs, "has an angle that is not finite")
+    t = np.full((len(pairs), 2), np.nan) if translation is None else np.asarray(translation, float)
+    _pairs_up(t, pairs, "translations", 1)
+    if t.shape[1] != 2:
+        raise GraphError(f"{name_of(pairs, 0)} has a translation of {t.shape[1]} numbers; in the plane give 2")
+    return about_z(theta), np.column_stack([t, np.where(np.isnan(t[:, 0]), np.nan, 0.0)])
+
+
+def about_z(angle: ArrayLike) -> Array:
+    """Quaternions (…, 4) of rotations about z by an angle (…), radians."""
+    half = 0.5 * np.asarray(angle, float)
+    zero = np.zeros(half.shape)
+    return np.stack([np.cos(half), zero, zero, np.sin(half)], axis=-1)
+
+
+def informations(
     pairs: Pairs,
-    wxyz: Array,
     has_translation: Mask,
     sigma_rot_deg: ArrayLike | None,
     sigma_trans: ArrayLike | None,
     information: ArrayLike | None,
-) -> tuple[Array, Array]:
-    """Rotation concentrations and translation precisions (m, 3, 3) of edges, in the axes of a, from noise in those of b.
+    planar: bool = False,
+) -> Array:
+    """Joint informations (m, 6, 6) of edges, rotation vector in radians first, in the axes of b.
 
-    ``λ = 2/σ²`` and ``τ = 1/σ²``; of a 6×6 information Ω (rotation vector in radians first) ``Λ = 2Ω_R`` and ``P = Ω_t``.
+    Of standard deviations, or of informations (m, 6, 6), in the plane (m, 3, 3), as they are.
     """
     if (information is None) == (sigma_rot_deg is None) or (information is not None and sigma_trans is not None):
         raise GraphError(
             f"{name_of(pairs, 0)}: say how sure it is, by sigma_rot_deg= (degrees) and sigma_trans=, or by information="
         )
     if information is not None:
-        rotation, shift = _blocks(pairs, np.asarray(information, float))
-    else:
-        if sigma_trans is None and np.any(has_translation):
-            where = name_of(pairs, int(np.argmax(has_translation)))
+        return _checked(pairs, np.asarray(information, float), has_translation, planar)
+    if sigma_trans is None and np.any(has_translation):
+        where = name_of(pairs, int(np.argmax(has_translation)))
+        raise GraphError(f"{where} has a translation and no sigma_trans: give its σ, in the unit of the translations")
+    axes = (1, 2) if planar else (3, 3)
+    rotation = 1.0 / _variances(pairs, np.radians(np.asarray(sigma_rot_deg, float)), "sigma_rot_deg", axes[0])
+    shift = 1.0 / _variances(
+        pairs, np.asarray(1.0 if sigma_trans is None else sigma_trans, float), "sigma_trans", axes[1]
+    )
+    diagonal = np.column_stack([rotation, shift * has_translation[:, None]])
+    whole = diagonal[:, :, None] * np.eye(diagonal.shape[1])
+    return precision.in_the_plane(whole) if planar else whole
+
+
+def position_informations(
+    what: str, d: int, sigma: ArrayLike | None, covariance: ArrayLike | None, information: ArrayLike | None
+) -> Array:
+    """Information (3, 3) of a measured point of d = 2 or 3 coordinates; ``what`` names it in messages.
+
+    σ is one number, or one per axis, infinite along an axis that was not measured.
+    """
+    if sum(x is not None for x in (sigma, covariance, information)) != 1:
+        raise GraphError(
+            f"{what}: say how sure it is, by one of sigma=, covariance= ({d}×{d}) and information= ({d}×{d})"
+        )
+    out = np.zeros((3, 3))
+    if sigma is not None:
+        values = np.asarray(sigma, float)
+        if values.shape not in ((), (d,)) or np.any(np.isnan(values)) or np.any(values <= 0.0):
+            raise GraphError(f"{what}: sigma is one number above zero, or {d}, one per axis, not {values.tolist()}")
+        out[:d, :d] = np.diag(np.broadcast_to(1.0 / values**2, d))
+        if not np.any(out):
+            raise GraphError(f"{what}: its sigma is infinite along every axis, so that it says nothing; leave it out")
+        return out
+    given = np.asarray(covariance if information is None else information, float)
+    name = "covariance" if information is None else "information"
+    if given.shape != (d, d) or not np.all(np.isfinite(given)) or not np.allclose(given, given.T, rtol=1e-9, atol=0.0):
+        raise GraphError(f"{what}: {name} is a symmetric {d}×{d} matrix of finite numbers")
+    if name == "covariance":
+        if not precision.is_definite(given[None])[0]:
             raise GraphError(
-                f"{where} has a translation and no sigma_trans: give its σ, in the unit of the translations"
+                f"{what}: its covariance is singular or indefinite; give information= if an axis is not known"
             )
-        rotation = 2.0 / _variances(pairs, np.radians(np.asarray(sigma_rot_deg, float)), "sigma_rot_deg")
-        shift = 1.0 / _variances(pairs, np.asarray(1.0 if sigma_trans is None else sigma_trans, float), "sigma_trans")
-        rotation, shift = rotation[:, :, None] * np.eye(3), shift[:, :, None] * np.eye(3)
-    return precision.turned(rotation, wxyz), precision.turned(shift * has_translation[:, None, None], wxyz)
+        given = np.linalg.inv(given)
+        given = 0.5 * (given + given.T)
+    elif not precision.is_semidefinite(given[None])[0] or not np.any(given):
+        raise GraphError(f"{what}: its information is zero or indefinite; it must be positive semi-definite")
+    out[:d, :d] = given
+    return out
+
+
+def origin_of(points: Array) -> Array:
+    """What to subtract from coordinates of the world (k, 3) so that no digits are lost: whole numbers, or nothing.
+
+    Nothing unless a coordinate is beyond :data:`LARGE`; the median of the points then, along the axes that are.
+    """
+    large = np.max(np.abs(points), axis=0, initial=0.0) > LARGE
+    return np.where(large, np.round(np.median(points, axis=0)), 0.0) if np.any(large) else np.zeros(3)
 
 
 def name_of(pairs: Pairs, k: int) -> str:
@@ -109,35 +183,46 @@ def _rotations(pairs: Pairs, rotation: Rotation | ArrayLike | None) -> Array:
     return wxyz_of_matrices(matrices, name_of(pairs, 0) if len(pairs) == 1 else "one of the edges")
 
 
-def _blocks(pairs: Pairs, information: Array) -> tuple[Array, Array]:
-    """The rotation's and the translation's block (m, 3, 3) of 6×6 informations, times 2 the former."""
-    if information.shape != (len(pairs), 6, 6):
+def _checked(pairs: Pairs, information: Array, has_translation: Mask, planar: bool) -> Array:
+    """Joint informations (m, 6, 6) that make sense; without a translation only the rotation's block is looked at."""
+    d, order = (3, "angle in radians, then x and y") if planar else (6, "rotation vector in radians, then translation")
+    if information.shape != (len(pairs), d, d):
         raise GraphError(
-            f"{name_of(pairs, 0)}: information must be 6×6 (rotation vector in radians, then translation), "
-            f"not of shape {information.shape[1:]}"
+            f"{name_of(pairs, 0)}: information must be {d}×{d} ({order}), not of shape {information.shape[1:]}"
         )
+    _refuse(~np.all(np.isfinite(information), axis=(1, 2)), pairs, "has an information that is not finite")
+    whole = precision.in_the_plane(information) if planar else np.array(information)
+    scale = np.max(np.abs(whole), axis=(1, 2), initial=0.0)
+    asymmetry = np.max(np.abs(whole - np.swapaxes(whole, 1, 2)), axis=(1, 2), initial=0.0)
+    _refuse(asymmetry > 1e-9 * scale, pairs, "has an information that is not symmetric")
+    whole = 0.5 * (whole + np.swapaxes(whole, 1, 2))
     _refuse(
-        np.any(information[:, :3, 3:] != 0.0, axis=(1, 2)) | np.any(information[:, 3:, :3] != 0.0, axis=(1, 2)),
+        precision.is_correlated(whole) & ~has_translation,
         pairs,
-        "has an information that ties rotation to translation (non-zero 3×3 blocks off the diagonal), which is not in the "
-        "model; set them to zero, and mind the order: rotation first",
+        "has an information that ties its rotation to a translation, and no translation",
     )
-    rotation, shift = information[:, :3, :3], information[:, 3:, 3:]
-    bad = ~np.all(np.isfinite(information), axis=(1, 2))
-    safe = [np.where(bad[:, None, None], np.eye(3), block) for block in (rotation, shift)]
-    bad |= ~precision.is_semidefinite(safe[0]) | ~precision.is_semidefinite(safe[1])
-    _refuse(bad, pairs, "has an information that is not finite and positive semi-definite")
-    return 2.0 * rotation, shift
+    whole[~has_translation, 3:, 3:] = 0.0
+    _refuse(
+        ~precision.is_semidefinite(whole[:, :3, :3]) | ~precision.is_semidefinite(whole[:, 3:, 3:]),
+        pairs,
+        "has an information that is not positive semi-definite",
+    )
+    _refuse(
+        precision.is_jointly_indefinite(whole),
+        pairs,
+        f"has an information whose blocks do not fit together: the whole {d}×{d} is indefinite; mind the order: {order}",
+    )
+    return whole
 
 
-def _variances(pairs: Pairs, sigma: Array, name: str) -> Array:
-    """Squares (m, 3) of σ given for all edges (), for each edge (m,), or for each axis of each (m, 3)."""
+def _variances(pairs: Pairs, sigma: Array, name: str, axes: int) -> Array:
+    """Squares (m, axes) of σ given for all edges (), for each edge (m,), or for each axis of each (m, axes)."""
     m = len(pairs)
-    if sigma.shape not in ((), (m,), (m, 3)):
+    if sigma.shape not in ((), (m,), (m, axes)):
         raise GraphError(
-            f"{name} has shape {sigma.shape}; give one number, one per edge ({m},) or one per axis ({m}, 3)"
+            f"{name} has shape {sigma.shape}; give one number, one per edge ({m},) or one per axis ({m}, {axes})"
         )
-    full = np.broadcast_to(sigma if sigma.ndim != 1 else sigma[:, None], (m, 3))
+    full = np.broadcast_to(sigma if sigma.ndim != 1 else sigma[:, None], (m, axes))
     _refuse(~np.all(np.isfinite(full) & (full > 0.0), axis=1), pairs, f"has a {name} that is not above zero")
     return full**2
 

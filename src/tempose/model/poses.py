@@ -121,6 +121,16 @@ class Poses:
             raise GraphError(f"there is no pose for node {missing.args[0]!r}") from None
         return Poses(tuple(ids), self.wxyz[rows], self.position[rows])
 
+    def with_identity(self, node: NodeId) -> Poses:
+        """The same poses, and a node at the origin, unrotated, if it has no pose."""
+        if node in self.index:
+            return self
+        return Poses((*self.ids, node), np.vstack([self.wxyz, quat.IDENTITY]), np.vstack([self.position, np.zeros(3)]))
+
+    def shifted(self, by: ArrayLike) -> Poses:
+        """The same poses with ``by`` (3,) added to all positions."""
+        return Poses(self.ids, self.wxyz, self.position + np.asarray(by, float))
+
     def relative(self, a: NodeId, b: NodeId) -> Pose:
         """The pose of ``b`` seen from ``a``, ``a_from_b``."""
         seen, other = self[a], self[b]

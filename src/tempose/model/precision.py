@@ -1,13 +1,25 @@
 """Precision matrices: are they positive definite, how round are they, and which one number stands for them.
 
-SE-Sync's trace rule replaces a d×d precision B by the scalar ``b = d / tr(B⁻¹)``: the variance ``1/b`` is the mean of
-the variances along the axes. For the blocks of a g2o file this is ``τ = 3/tr(Ω_t⁻¹)`` and, with ``λ = 2Ω``,
-``λ = 6/tr(Ω_R⁻¹) = 4κ``, ``κ = 3/(2 tr(Ω_R⁻¹))``. It does not depend on the frame.
+The trace rule replaces a d×d precision B by the scalar ``b = d / tr(B⁻¹)``: the variance ``1/b`` is the mean of
+the variances along the axes. It does not depend on the frame.
+
+**Joint information.** An edge's error is (rotation vector in radians, translation), and its information Ω (6, 6) has the
+**rotation first**; a planar edge's is the same with zeros for what is not in the plane. Where the two are correlated
+
+    Λ = 2 (Ω_RR − Ω_Rt Ω_tt⁻¹ Ω_tR) = 2 Σ_RR⁻¹,   P = Ω_tt,   B = Ω_tt⁻¹ Ω_tR
+
+say the same in the model's terms (:class:`tempose.model.graph.PoseGraph`), and back: ``Ω_RR = Λ/2 + BᵀPB``,
+``Ω_tR = PB``. Any generalised inverse will do where Ω_tt is singular, since Ω is positive semi-definite.
+
+One number each comes from the *marginal* covariances, ``τ = d/tr Σ_tt`` and ``λ = 2 d_R/tr Σ_RR``. SE-Sync's rule takes
+the blocks of Ω in place of inverses of blocks of Σ: the same without correlations, and too sure of itself with them.
 
 Matrices are first scaled to unit diagonal, so that precisions of any size (1e-100 … 1e100) are safe.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +28,13 @@ from tempose.geometry import quaternion as quat
 
 SMALLEST = 1e-100  # a smaller positive precision would overflow as a variance
 ROUND = 1.0 + 1e-9  # up to this ratio between axes a matrix is a multiple of the identity
+JOINT_ROUNDING = (
+    1e-6  # a joint information of unit diagonal that is written with six digits may be this far from semi-definite
+)
+
+# where the rotation and the translation of an edge are in its joint information, by dimension
+ROTATION = {2: np.array([2]), 3: np.array([0, 1, 2])}
+TRANSLATION = {2: np.array([3, 4]), 3: np.array([3, 4, 5])}
 
 
 def is_zero(blocks: Array) -> Mask:
@@ -96,18 +115,186 @@ def turned(blocks: Array, wxyz: Array) -> Array:
     return np.where(is_multiple_of_identity(blocks)[:, None, None], blocks, turned)
 
 
+# ---------------------------------------------------------------------- rotation and translation together
+
+
+class Noise(NamedTuple):
+    """How sure edges are, as a :class:`tempose.model.graph.PoseGraph` takes it."""
+
+    concentration: Array
+    translation_precision: Array
+    coupling: Array | None
+
+
+def is_correlated(information: Array) -> Mask:
+    """Which joint informations (m, 6, 6) tie rotation to translation."""
+    return np.asarray(np.any(information[:, 3:, :3], axis=(1, 2)))
+
+
+def is_jointly_indefinite(information: Array) -> Mask:
+    """Which joint informations (m, 6, 6) are no information at all: a negative eigenvalue beyond the rounding of a file."""
+    return np.asarray(lowest(information) < -JOINT_ROUNDING)
+
+
+def without_zeros(information: Array) -> Array:
+    """The same with ones on the diagonal of axes that are nowhere, so that only those that are count."""
+    out = np.array(information)
+    axes = np.arange(out.shape[1])
+    absent = ~np.any(out, axis=2)
+    out[:, axes, axes] = np.where(absent, 1.0, out[:, axes, axes])
+    return out
+
+
+def complement(information: Array, kept: Array, other: Array) -> Array:
+    """Schur complement (m, k, k) of the rows ``kept``: the inverse of their block of the covariance.
+
+    Never less than nothing: what rounding makes negative is zero.
+    """
+    block = information[:, kept[:, None], kept]
+    some = np.flatnonzero(np.any(information[:, kept[:, None], other], axis=(1, 2)))
+    if not len(some):
+        return block
+    ratio, root = _scaled(information[some])
+    cross = ratio[:, other[:, None], kept]
+    inverse = np.linalg.pinv(ratio[:, other[:, None], other], rcond=1e-12, hermitian=True)
+    left = ratio[:, kept[:, None], kept] - np.swapaxes(cross, 1, 2) @ inverse @ cross
+    left = 0.5 * (left + np.swapaxes(left, 1, 2))
+    values, vectors = np.linalg.eigh(left)
+    clipped = (vectors * np.where(values > 1e-13, values, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    left = np.where((values[:, 0] > 1e-13)[:, None, None], left, 0.5 * (clipped + np.swapaxes(clipped, 1, 2)))
+    out = np.array(block)
+    out[some] = left * root[:, kept, None] * root[:, None, kept]
+    return out
+
+
+def split(information: Array) -> tuple[Array, Array, Array]:
+    """Λ, P and B (m, 3, 3) of joint informations (m, 6, 6): see the module."""
+    concentration = 2.0 * complement(information, ROTATION[3], TRANSLATION[3])
+    coupling = np.zeros((len(information), 3, 3))
+    some = np.flatnonzero(is_correlated(information))
+    if len(some):
+        ratio, root = _scaled(information[some])
+        inverse = np.linalg.pinv(ratio[:, 3:, 3:], rcond=1e-12, hermitian=True)
+        coupling[some] = (inverse @ ratio[:, 3:, :3]) * root[:, None, :3] / root[:, 3:, None]
+    return concentration, np.array(information[:, 3:, 3:]), coupling
+
+
+def joint(concentration: Array, precision: Array, coupling: Array | None) -> Array:
+    """Joint informations (m, 6, 6) of Λ, P and B (m, 3, 3): the inverse of :func:`split`."""
+    out = np.zeros((len(concentration), 6, 6))
+    out[:, :3, :3], out[:, 3:, 3:] = 0.5 * concentration, precision
+    if coupling is not None:
+        out[:, 3:, :3] = precision @ coupling
+        out[:, :3, 3:] = np.swapaxes(out[:, 3:, :3], 1, 2)
+        explained = np.swapaxes(coupling, 1, 2) @ out[:, 3:, :3]
+        out[:, :3, :3] += 0.5 * (explained + np.swapaxes(explained, 1, 2))
+    return out
+
+
+def in_the_plane(information: Array) -> Array:
+    """Joint informations (m, 6, 6) of planar edges, whose own (m, 3, 3) are of (θ, x, y)."""
+    out = np.zeros((len(information), 6, 6))
+    axes = np.array([2, 3, 4])
+    out[:, axes[:, None], axes] = information
+    return out
+
+
+def turned_jointly(information: Array, wxyz: Array) -> Array:
+    """Joint informations (m, 6, 6) about other axes: each 3×3 block turned; multiples of the identity stay."""
+    out = np.zeros(information.shape)
+    R = quat.to_matrix(quat.normalize(wxyz))
+    for a in (slice(0, 3), slice(3, 6)):
+        out[:, a, a] = turned(information[:, a, a], wxyz)
+    out[:, 3:, :3] = R @ information[:, 3:, :3] @ np.swapaxes(R, 1, 2)
+    out[:, :3, 3:] = np.swapaxes(out[:, 3:, :3], 1, 2)
+    return out
+
+
+def noise(information: Array, wxyz: Array, dimension: int = 3) -> Noise:
+    """What a graph takes, of joint informations (m, 6, 6) about axes that ``wxyz`` (m, 4) turns to those of node j.
+
+    As simple as the informations allow: one number per edge where each block is a multiple of the identity.
+    """
+    concentration, precision, coupling = split(information)
+    R = quat.to_matrix(quat.normalize(wxyz))
+    tied: Array | None = R @ coupling @ np.swapaxes(R, 1, 2)
+    if not np.any(coupling):
+        tied = None
+    if dimension == 3:
+        return Noise(simplest(turned(concentration, wxyz)), simplest(turned(precision, wxyz)), tied)
+    plane = simplest(precision[:, :2, :2])
+    if plane.ndim == 3:
+        precision = np.where(is_multiple_of_identity(plane)[:, None, None], precision, turned(precision, wxyz))
+        precision[:, 2, :] = precision[:, :, 2] = 0.0
+    if tied is not None:
+        tied[:, 2, :], tied[:, :, :2] = 0.0, 0.0
+    return Noise(concentration[:, 2, 2], plane if plane.ndim == 1 else precision, tied)
+
+
+def marginal_numbers(information: Array, dimension: int = 3) -> Noise:
+    """One λ and one τ per edge from the marginal covariances; blocks must be definite, or zero."""
+    rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
+    return Noise(
+        2.0 * trace_rule(complement(information, rotation, shift)),
+        trace_rule(complement(information, shift, rotation)),
+        None,
+    )
+
+
+def block_numbers(information: Array, dimension: int = 3) -> Noise:
+    """One λ and one τ per edge from the blocks of the information, correlations dropped: SE-Sync's rule."""
+    rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
+    return Noise(
+        2.0 * trace_rule(information[:, rotation[:, None], rotation]),
+        trace_rule(information[:, shift[:, None], shift]),
+        None,
+    )
+
+
 def ratio_text(ratio: float) -> str:
     """``4.03x``."""
     return f"{ratio:.2f}x" if ratio < 1000 else f"{ratio:.1e}x"
 
 
-def reduction_notice(rotation: Array, translation: Array) -> str | None:
-    """One line on what the trace rule lost, given the spreads (m,) of both kinds of block; None if nothing."""
-    worst = [float(s.max(initial=1.0)) for s in (rotation, translation)]
-    if max(worst) <= 1.0 + 1e-6:
-        return None
-    r, t = map(ratio_text, worst)
+def spreads(information: Array, dimension: int = 3) -> tuple[Array, Array]:
+    """Ratio of the largest to the smallest precision (m,), (m,) between the axes of rotations and translations."""
+    rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
     return (
-        f"rotation precisions differ by up to {r} between axes, translation by {t}; "
-        "reduced to one number per edge (trace rule); --precision full keeps them"
+        spread(complement(information, rotation, shift)),
+        spread(complement(information, shift, rotation)),
     )
+
+
+def reduction_notice(information: Array, dimension: int, used: str) -> str | None:
+    """One line on what one number per edge has lost, and what the other rule would have given; None if nothing.
+
+    ``used`` is ``"isotropic"``, from the marginal covariances, or ``"se-sync"``, from the blocks of the information.
+    """
+    worst = [float(s.max(initial=1.0)) for s in spreads(information, dimension)]
+    correlated = is_correlated(information)
+    told = []
+    if max(worst) > 1.0 + 1e-6:
+        r, t = map(ratio_text, worst)
+        told.append(f"rotation precisions differ by up to {r} between axes, translation by {t}")
+    if not told and not correlated.any():
+        return None
+    rule = "the trace rule" if not correlated.any() else "their marginal covariances"
+    if used == "se-sync":
+        rule = "SE-Sync's rule, which drops correlations"
+    told.append(f"reduced to one number per edge by {rule}")
+    if correlated.any():
+        marginal = marginal_numbers(information[correlated], dimension)
+        block = block_numbers(information[correlated], dimension)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            r, t = (
+                ratio_text(float(np.nanmedian(np.sqrt(b / a)))) for a, b in zip(marginal[:2], block[:2], strict=True)
+            )
+        count = int(correlated.sum())
+        edges = "1 edge with correlations" if count == 1 else f"{count} edges with correlations"
+        other = (
+            "σ from the blocks alone (se-sync) would be that much smaller"
+            if used == "isotropic"
+            else ("their true σ (isotropic, full) is that much larger")
+        )
+        told.append(f"{edges}: median σ ratio {r} for rotations, {t} for translations, {other}")
+    return "; ".join([*told, "--precision full keeps them"])

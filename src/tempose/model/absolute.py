@@ -1,0 +1,58 @@
+"""What is known about single nodes: directions, and measurements that contradict where a node is held.
+
+Both are edges to the world; see :class:`tempose.model.graph.PoseGraph`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tempose._typing import Array, Index
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.residuals import residuals
+
+CONTRADICTS = 10.0
+"""From how many σ on a measurement of a node contradicts where the node is held, and is no noise."""
+
+
+def turn_between(source: Array, target: Array) -> Array:
+    """The smallest rotations (m, 4) that take unit vectors (m, 3) to others; half turns about any axis across."""
+    cross = np.cross(source, target)
+    scalar = 1.0 + np.sum(source * target, axis=1)
+    opposite = scalar < 1e-12
+    across = np.cross(source, np.eye(3)[np.argmin(np.abs(source), axis=1)])
+    wxyz = np.column_stack([np.where(opposite, 0.0, scalar), np.where(opposite[:, None], across, cross)])
+    return quat.normalize(wxyz)
+
+
+def direction(in_node: Array, in_world: Array, precision: Array) -> tuple[Array, Array]:
+    """Quaternions (m, 4) and concentrations (m, 3, 3) of edges to the world that measure a direction.
+
+    A vector that is ``in_world`` (m, 3) was seen ``in_node`` (m, 3); both are taken at unit length. With n the former and
+    ω = 1/σ² the precision (m,) of the angle between them, ``Λ = 2ω (I − nnᵀ)`` makes ``U = 2ω sin²(tilt/2)`` exactly, for
+    every tilt and whatever the turn about n.
+    """
+    n = in_world / np.linalg.norm(in_world, axis=1, keepdims=True)
+    seen = in_node / np.linalg.norm(in_node, axis=1, keepdims=True)
+    across = np.eye(3) - n[:, :, None] * n[:, None, :]
+    return turn_between(seen, n), 2.0 * np.asarray(precision)[:, None, None] * across
+
+
+def contradictions(graph: PoseGraph) -> tuple[Index, Array]:
+    """Edges (k,) that say a fixed node is elsewhere than it is held, and by how many σ (k,)."""
+    edges = np.flatnonzero(graph.is_absolute & graph.is_fixed[graph.edge_i])
+    if not len(edges) or graph.fixed_at is None:
+        return edges, np.empty(0)
+    held = Poses.identity(graph.node_ids)
+    wxyz, position = held.wxyz.copy(), held.position.copy()
+    rows = [graph.index[name] for name in graph.fixed_at.ids]
+    wxyz[rows], position[rows] = graph.fixed_at.wxyz, graph.fixed_at.position
+    r = residuals(graph, Poses(graph.node_ids, wxyz, position))
+    nu, left = r.nu[edges], np.nan_to_num(r.unexplained[edges])
+    energy = np.einsum("ma,mab,mb->m", nu, graph.concentration_matrices[edges], nu)
+    energy += 0.5 * np.einsum("ma,mab,mb->m", left, graph.translation_precision_matrices[edges], left)
+    sigmas = np.sqrt(2.0 * energy)
+    bad = sigmas > CONTRADICTS
+    return edges[bad], sigmas[bad]
