@@ -852,11 +852,9 @@ def _line_kinds(graph: PoseGraph) -> list[str]:
         False: ("EDGE_SE3:QUAT", "EDGE_SE3_TRACKXYZ", "EDGE_SE3_PRIOR", "EDGE_SE3_XYZPRIOR", "EDGE_POINTXYZ_PRIOR"),
         True: ("EDGE_SE2", "EDGE_SE2_XY", "EDGE_PRIOR_SE2", "EDGE_PRIOR_SE2_XY", "EDGE_PRIOR_XY"),
     }[graph.is_planar]
-    turns = graph.ranks[0] > 0
+    turns, single = graph.ranks[0] > 0, graph.is_absolute  # those from the world have been refused
     landmark = graph.is_landmark[graph.edge_i]
-    column = np.select(
-        [graph.is_absolute & landmark, graph.is_absolute & ~turns, graph.is_absolute, landmark], [4, 3, 2, 1], 0
-    )
+    column = np.select([single & landmark, single & ~turns, single, landmark], [4, 3, 2, 1], 0)
     return [tags[k] for k in column]
 
 

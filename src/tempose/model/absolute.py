@@ -42,7 +42,7 @@ def direction(in_node: Array, in_world: Array, precision: Array) -> tuple[Array,
 
 def contradictions(graph: PoseGraph) -> tuple[Index, Array]:
     """Edges (k,) that say a fixed node is elsewhere than it is held, and by how many σ (k,)."""
-    edges = np.flatnonzero(graph.is_absolute & graph.is_fixed[graph.edge_i])
+    edges = np.flatnonzero(graph.is_absolute & graph.is_fixed[graph.edge_i] & graph.is_fixed[graph.edge_j])
     if not len(edges) or graph.fixed_at is None:
         return edges, np.empty(0)
     held = Poses.identity(graph.node_ids)
