@@ -113,7 +113,7 @@ def compare(data: Path, repeats: int, sample: int) -> None:
     )
     print(head + f" {'tempose':>9} {'GTSAM':>9} {'ratio':>7}")
     for name in FILES:
-        graph = tempose.read_graph(data / "g2o" / f"{name}.g2o")
+        graph = tempose.read_graph(data / "g2o" / f"{name}.g2o", tempose.ReadOptions(precision="isotropic"))
         problem = gtsam_problem(graph)
         tempose_optimum(graph)  # compile
         ours, result = best_of(lambda g=graph: tempose_optimum(g), repeats)

@@ -219,7 +219,7 @@ def graphs(arguments: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGra
         names = ("smallGrid3D", "sphere2500", "torus3D")
         arguments.graphs = [Path(folder) / "g2o" / f"{name}.g2o" for name in names]
     for path in arguments.graphs:
-        yield path.stem, tempose.read_graph(path)
+        yield path.stem, tempose.read_graph(path, tempose.ReadOptions(precision="isotropic"))
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def test_solve_writes_everything(graph: Path, solved: Path) -> None:
     assert (facts["n_nodes"], facts["draws"], facts["beta"], facts["seed"]) == (20, 40, 1.0, 0)
     # U at the estimate is below U at the truth, and the mean over the draws lies (6n − 6)/2 above it
     assert facts["mean_potential"] - facts["potential"] == pytest.approx(57.0, rel=0.15)
-    assert facts["origin"]["precision"] == "isotropic"
+    assert facts["origin"]["precision"] == "full"
     assert facts["origin"]["rotation_information"] == "rotation-vector"
     with open(solved / "poses.csv") as handle:
         rows = list(csv.DictReader(handle))

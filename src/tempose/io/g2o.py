@@ -751,7 +751,7 @@ def _judge_correlations(
 
 def _noise(
     edges: _Edges, dimension: int, options: ReadOptions, notices: list[str], counts: dict[str, int]
-) -> precisions.Noise:
+) -> precisions.EdgeNoise:
     """How sure the edges are, in the frame of their target, as ``options.precision`` asks."""
     counts["reduced_edges"] = 0
     if options.precision == "full":

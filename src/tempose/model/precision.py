@@ -118,7 +118,7 @@ def turned(blocks: Array, wxyz: Array) -> Array:
 # ---------------------------------------------------------------------- rotation and translation together
 
 
-class Noise(NamedTuple):
+class EdgeNoise(NamedTuple):
     """How sure edges are, as a :class:`tempose.model.graph.PoseGraph` takes it."""
 
     concentration: Array
@@ -210,7 +210,7 @@ def turned_jointly(information: Array, wxyz: Array) -> Array:
     return out
 
 
-def noise(information: Array, wxyz: Array, dimension: int = 3) -> Noise:
+def noise(information: Array, wxyz: Array, dimension: int = 3) -> EdgeNoise:
     """What a graph takes, of joint informations (m, 6, 6) about axes that ``wxyz`` (m, 4) turns to those of node j.
 
     As simple as the informations allow: one number per edge where each block is a multiple of the identity.
@@ -221,30 +221,30 @@ def noise(information: Array, wxyz: Array, dimension: int = 3) -> Noise:
     if not np.any(coupling):
         tied = None
     if dimension == 3:
-        return Noise(simplest(turned(concentration, wxyz)), simplest(turned(precision, wxyz)), tied)
+        return EdgeNoise(simplest(turned(concentration, wxyz)), simplest(turned(precision, wxyz)), tied)
     plane = simplest(precision[:, :2, :2])
     if plane.ndim == 3:
         precision = np.where(is_multiple_of_identity(plane)[:, None, None], precision, turned(precision, wxyz))
         precision[:, 2, :] = precision[:, :, 2] = 0.0
     if tied is not None:
         tied[:, 2, :], tied[:, :, :2] = 0.0, 0.0
-    return Noise(concentration[:, 2, 2], plane if plane.ndim == 1 else precision, tied)
+    return EdgeNoise(concentration[:, 2, 2], plane if plane.ndim == 1 else precision, tied)
 
 
-def marginal_numbers(information: Array, dimension: int = 3) -> Noise:
+def marginal_numbers(information: Array, dimension: int = 3) -> EdgeNoise:
     """One λ and one τ per edge from the marginal covariances; blocks must be definite, or zero."""
     rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
-    return Noise(
+    return EdgeNoise(
         2.0 * trace_rule(complement(information, rotation, shift)),
         trace_rule(complement(information, shift, rotation)),
         None,
     )
 
 
-def block_numbers(information: Array, dimension: int = 3) -> Noise:
+def block_numbers(information: Array, dimension: int = 3) -> EdgeNoise:
     """One λ and one τ per edge from the blocks of the information, correlations dropped: SE-Sync's rule."""
     rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
-    return Noise(
+    return EdgeNoise(
         2.0 * trace_rule(information[:, rotation[:, None], rotation]),
         trace_rule(information[:, shift[:, None], shift]),
         None,
