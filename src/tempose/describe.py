@@ -296,6 +296,7 @@ def reason(why: Reason) -> str:
         Cause.NO_MINIMUM: "there is no strict minimum",
         Cause.ANISOTROPIC_EDGES: "there is a translation with a different precision along different axes",
         Cause.ANISOTROPIC_PRIORS: "there is a prior with a different precision along different axes",
+        Cause.PARTLY_DETERMINED: "something that is tied to the world can still be moved at no cost",
         Cause.TEMPERED_MIXTURE: f"wrong edges at β = {why.value:g}",
         Cause.LOOSE_WITHOUT_WRONG_EDGES: "the kept edges have no strict minimum",
     }

@@ -11,7 +11,7 @@ from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
-from tempose.numerics.chart import Frame, center, center_back, place, pull_back
+from tempose.numerics.chart import SPACE, Frame, center, center_back, place, pull_back
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
@@ -33,8 +33,8 @@ def log_volume(frame: Frame, x: np.ndarray) -> tuple[float, np.ndarray]:
     """The log of the chart's volume factor, and its gradient by x."""
     omega, g = np.empty_like(x), np.empty_like(x)
     center(frame, x, omega)
-    total = pull_back(omega, np.zeros((len(x), 3)), 1.0, g)
-    total += center_back(frame, omega, g)
+    total = pull_back(SPACE, omega, np.zeros((len(x), 3)), 1.0, g)
+    total += center_back(SPACE, frame, omega, g)
     return total, -g
 
 
@@ -79,7 +79,7 @@ def test_without_the_frames_factor_the_volume_would_be_wrong() -> None:
     x = somewhere(np.random.default_rng(1), 0.35)
     omega, g = np.empty_like(x), np.empty_like(x)
     center(frame, x, omega)
-    alone = pull_back(omega, np.zeros((N, 3)), 1.0, g)
+    alone = pull_back(SPACE, omega, np.zeros((N, 3)), 1.0, g)
     assert abs(alone - jacobian(frame, x)) > 0.01
 
 

@@ -12,6 +12,9 @@ density ``Π det J(ω_i) · det M``, M how the mean moves when all are turned:
 
 There is one such turn only, if every node of the mean has ``θ < π/2``: on the line between two, all distances to nodes of the
 mean would be below π, where their squares are strictly convex. Beyond, the density is zero.
+
+**In the plane** angles add: J = 1 and M = 1, so that no volume factor is left; the rest is the same with one axis of rotation.
+Arrays are those of space, (n, 3), and zero off the axes of the plane; only the blocks of matrices are smaller.
 """
 
 from __future__ import annotations
@@ -26,6 +29,16 @@ from tempose._support.compiling import kernel
 from tempose.geometry.compiled import multiply
 
 _SMALL = 0.01  # θ² below which series are more accurate than the formulas
+
+
+class Axes(NamedTuple):
+    """Which axes nodes turn about and shift along: tuples, so that kernels are compiled for their lengths."""
+
+    turns: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+
+SPACE, PLANE = Axes((0, 1, 2), (0, 1, 2)), Axes((2,), (0, 1))
 
 
 class Frame(NamedTuple):
@@ -50,37 +63,39 @@ def center(frame: Frame, x: Any, out: Any) -> None:
 
 
 @kernel
-def center_back(frame: Frame, omega: Any, g: Any) -> Any:
+def center_back(axes: Axes, frame: Frame, omega: Any, g: Any) -> Any:
     """From the gradient by ω (n, 3) to that by x, of a potential minus ``log det M``, in place; return the latter."""
+    bent = len(axes.turns) == 3
     total, shared = 0.0, np.zeros((frame.components, 3))
-    M = np.zeros((frame.components, 3, 3))
+    M, around = np.zeros((frame.components, 3, 3)), np.empty(3)
     for k in range(omega.shape[0]):
         w, c = frame.weight[k], frame.component[k]
         if w > 0.0:
             square = omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2
             if square >= 0.25 * math.pi**2:
                 return -math.inf
-            e, _ = _inverse_jacobian(square)
-            for a in range(3):
-                M[c, a, a] += w * (1.0 - e * square)
-                for b in range(3):
-                    M[c, a, b] += w * e * omega[k, a] * omega[k, b]
+            if bent:
+                e, _ = _inverse_jacobian(square)
+                for a in range(3):
+                    M[c, a, a] += w * (1.0 - e * square)
+                    for b in range(3):
+                        M[c, a, b] += w * e * omega[k, a] * omega[k, b]
     for c in range(frame.components):
         if M[c, 0, 0] > 0.0:
             total += math.log(_invert(M[c]))
     for k in range(omega.shape[0]):
         w, c = frame.weight[k], frame.component[k]
-        if w > 0.0:
+        if bent and w > 0.0:
             e, slope = _inverse_jacobian(omega[k, 0] ** 2 + omega[k, 1] ** 2 + omega[k, 2] ** 2)
             trace = M[c, 0, 0] + M[c, 1, 1] + M[c, 2, 2]
-            bent = M[c] @ omega[k]
             square = quadratic = 0.0
             for a in range(3):
+                around[a] = M[c, a, 0] * omega[k, 0] + M[c, a, 1] * omega[k, 1] + M[c, a, 2] * omega[k, 2]
                 square += omega[k, a] * omega[k, a]
-                quadratic += omega[k, a] * bent[a]
+                quadratic += omega[k, a] * around[a]
+            radial = slope * (quadratic - square * trace) - 2.0 * e * trace
             for a in range(3):
-                radial = slope * (quadratic - square * trace) - 2.0 * e * trace
-                g[k, a] -= w * (2.0 * e * bent[a] + radial * omega[k, a])
+                g[k, a] -= w * (2.0 * e * around[a] + radial * omega[k, a])
         for a in range(3):
             shared[c, a] += g[k, a]
     for k in range(omega.shape[0]):
@@ -135,9 +150,14 @@ def place(omega: Any, center: Any, state: Any) -> Any:
 
 
 @kernel
-def pull_back(omega: Any, g: Any, beta: Any, out: Any) -> Any:
+def pull_back(axes: Axes, omega: Any, g: Any, beta: Any, out: Any) -> Any:
     """Write the gradient (n, 3) of ``βU − Σ log det J`` by ω into ``out``, given ``g = ∂U/∂ω_world``; return the sum."""
     total = 0.0
+    if len(axes.turns) == 1:
+        out[:] = 0.0
+        for k in range(omega.shape[0]):
+            out[k, axes.turns[0]] = beta * g[k, axes.turns[0]]
+        return total
     for k in range(omega.shape[0]):
         x, y, z = omega[k, 0], omega[k, 1], omega[k, 2]
         square = x * x + y * y + z * z
@@ -163,42 +183,49 @@ def pull_back(omega: Any, g: Any, beta: Any, out: Any) -> Any:
 
 
 @kernel
-def couple(start: Any, source: Any, diagonal: Any, off: Any, omega: Any, out: Any) -> None:
-    """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of 6 × 6 blocks times rotation vectors (n, 3)."""
+def couple(axes: Axes, start: Any, source: Any, diagonal: Any, off: Any, omega: Any, out: Any) -> None:
+    """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of b × b blocks times rotation vectors (n, 3)."""
+    turns, shifts = axes.turns, axes.shifts
+    t = len(turns)
     for j in range(omega.shape[0]):
-        for a in range(3):
+        for a in range(len(shifts)):
             s = 0.0
-            for b in range(3):
-                s += diagonal[j, 3 + a, b] * omega[j, b]
-            out[j, a] = s
+            for b in range(t):
+                s += diagonal[j, t + a, b] * omega[j, turns[b]]
+            out[j, shifts[a]] = s
     for j in range(omega.shape[0]):
         for e in range(start[j], start[j + 1]):
             i = source[e]
-            for a in range(3):
-                s = t = 0.0
-                for b in range(3):
-                    s += off[e, 3 + a, b] * omega[j, b]
-                    t += off[e, b, 3 + a] * omega[i, b]
-                out[i, a] += s
-                out[j, a] += t
+            for a in range(len(shifts)):
+                to_i = to_j = 0.0
+                for b in range(t):
+                    to_i += off[e, t + a, b] * omega[j, turns[b]]
+                    to_j += off[e, b, t + a] * omega[i, turns[b]]
+                out[i, shifts[a]] += to_i
+                out[j, shifts[a]] += to_j
 
 
 @kernel
-def push_back(start: Any, source: Any, diagonal: Any, off: Any, omega: Any, d: Any, out: Any) -> None:
+def push_back(axes: Axes, start: Any, source: Any, diagonal: Any, off: Any, omega: Any, d: Any, out: Any) -> None:
     """``out = H_ωω ω + H_ωp d`` (n, 3): the rotations' rows of the same matrix."""
+    turns, shifts = axes.turns, axes.shifts
+    t = len(turns)
     for j in range(omega.shape[0]):
-        for a in range(3):
+        for a in range(t):
             s = 0.0
-            for b in range(3):
-                s += diagonal[j, a, b] * omega[j, b] + diagonal[j, a, 3 + b] * d[j, b]
-            out[j, a] = s
+            for b in range(len(shifts)):
+                turned = diagonal[j, a, b] * omega[j, turns[b]] if b < t else 0.0
+                s += turned + diagonal[j, a, t + b] * d[j, shifts[b]]
+            out[j, turns[a]] = s
     for j in range(omega.shape[0]):
         for e in range(start[j], start[j + 1]):
             i = source[e]
-            for a in range(3):
-                s = t = 0.0
-                for b in range(3):
-                    s += off[e, a, b] * omega[j, b] + off[e, a, 3 + b] * d[j, b]
-                    t += off[e, b, a] * omega[i, b] + off[e, 3 + b, a] * d[i, b]
-                out[i, a] += s
-                out[j, a] += t
+            for a in range(t):
+                to_i = to_j = 0.0
+                for b in range(len(shifts)):
+                    turned = off[e, a, b] * omega[j, turns[b]] if b < t else 0.0
+                    to_i += turned + off[e, a, t + b] * d[j, shifts[b]]
+                    turned = off[e, b, a] * omega[i, turns[b]] if b < t else 0.0
+                    to_j += turned + off[e, t + b, a] * d[i, shifts[b]]
+                out[i, turns[a]] += to_i
+                out[j, turns[a]] += to_j

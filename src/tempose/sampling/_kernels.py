@@ -10,31 +10,49 @@ from numpy.typing import NDArray
 
 from tempose._support.compiling import interpreted, kernel
 from tempose._typing import Array, Index
+from tempose.geometry.compiled import rotate
 from tempose.numerics import potential
-from tempose.numerics.chart import Frame, center, center_back, couple, place, pull_back, push_back
+from tempose.numerics.chart import Axes, Frame, center, center_back, couple, place, pull_back, push_back
 from tempose.numerics.layout import EdgeBlocks, PriorTable
 from tempose.numerics.sparse.repeated import (
     LANES,
     PADDING,
     SCRATCH,
     Panels,
+    Pattern,
     backward,
     backward_lanes,
+    factor_again,
     forward,
     forward_lanes,
+    inverse_again,
+    solve_again,
 )
+
+
+class Turning(NamedTuple):
+    """What C(R) is made of, where it turns with the rotations: translations, those between free positions first."""
+
+    pattern: Pattern  # of C, two or three axes
+    source: Index  # (k,) node i
+    target: Index  # (k,) node j
+    precision: Array  # (k, 3, 3) in j's frame; no rows if C does not turn
 
 
 class Model(NamedTuple):
     """All that the target depends on, apart from β and the place."""
 
-    hessian: Panels  # of H, six coordinates a node
-    positions: Panels  # of C, one of three axes
+    axes: Axes
+    hessian: Panels  # of H, six coordinates a node, or three
+    positions: Panels  # of C, one axis for all or all axes, unless it turns
+    metric: Panels  # of the positions' part of H
+    is_metric: bool  # whether these two are the same, of one axis for all
+    turning: Turning
     blocks: EdgeBlocks
     prior: PriorTable
     start: Index  # edges of target j are start[j]:start[j+1]
     source: NDArray[np.int32]
-    diagonal: Array  # (n, 6, 6), (m, 6, 6): H
+    diagonal: Array  # (n, b, b), (m, b, b): H
     off: Array
     wxyz: Array  # the centre
     position: Array
@@ -46,35 +64,56 @@ gradient = potential.gradient
 
 
 @kernel
-def spread(panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
-    """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (6n,)."""
-    x = y.copy()
-    backward(panels.tree, panels.forward, x, np.empty(6 * panels.tree.tallest))
+def half_square(y: Any, v: Any) -> Any:
+    """``½(|y|² + |v|²)``, in this thread and in one order, as no library of linear algebra promises."""
+    s0 = s1 = s2 = s3 = 0.0
+    for k in range(0, len(y) - 3, 4):
+        s0 += y[k] * y[k] + v[k] * v[k]
+        s1 += y[k + 1] * y[k + 1] + v[k + 1] * v[k + 1]
+        s2 += y[k + 2] * y[k + 2] + v[k + 2] * v[k + 2]
+        s3 += y[k + 3] * y[k + 3] + v[k + 3] * v[k + 3]
+    for k in range(len(y) // 4 * 4, len(y)):
+        s0 += y[k] * y[k] + v[k] * v[k]
+    return 0.5 * ((s0 + s1) + (s2 + s3))
+
+
+@kernel
+def spread(axes: Axes, panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
+    """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (n b,)."""
+    x, b = y.copy(), panels.tree.block
+    backward(panels.tree, panels.forward, x, np.empty(b * panels.tree.tallest))
     for j in range(omega.shape[0]):
         k = panels.tree.order[j]
-        for a in range(3):
-            omega[k, a] = scale * free[k, a] * x[6 * j + a]
+        for a in range(len(axes.turns)):
+            axis = axes.turns[a]
+            omega[k, axis] = scale * free[k, axis] * x[b * j + a]
 
 
 @kernel
-def gather(panels: Panels, g: Any, scale: Any, free: Any, out: Any) -> None:
-    """The gradient (6n,) by y, given that by ω (n, 3)."""
+def gather(axes: Axes, panels: Panels, g: Any, scale: Any, free: Any, out: Any) -> None:
+    """The gradient (n b,) by y, given that by ω (n, 3)."""
+    b = panels.tree.block
     for j in range(g.shape[0]):
         k = panels.tree.order[j]
-        for a in range(3):
-            out[6 * j + a] = scale * free[k, a] * g[k, a]
-            out[6 * j + 3 + a] = 0.0
-    forward(panels.tree, panels.forward, out, np.empty(6 * panels.tree.tallest))
+        for a in range(len(axes.turns)):
+            axis = axes.turns[a]
+            out[b * j + a] = scale * free[k, axis] * g[k, axis]
+        for a in range(len(axes.turns), b):
+            out[b * j + a] = 0.0
+    forward(panels.tree, panels.forward, out, np.empty(b * panels.tree.tallest))
 
 
 @kernel
-def conditional_means(panels: Panels, g: Any, coupled: Any, free: Any, state: Any, shift: Any) -> None:
-    """Move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``, and write ``−C⁻¹ H_pω ω``, the dummies' mean, to ``shift``."""
+def conditional_means(axes: Axes, panels: Panels, g: Any, coupled: Any, free: Any, state: Any, shift: Any) -> None:
+    """Move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``, and write ``−C⁻¹ H_pω ω``, the dummies' mean, to ``shift``.
+
+    C has one axis for all: all right-hand sides are solved together.
+    """
     tree = panels.tree
     x = np.zeros(LANES * state.shape[0] + PADDING)
     for j in range(state.shape[0]):
         k = tree.order[j]
-        for a in range(3):
+        for a in range(len(axes.shifts)):
             x[LANES * j + a] = free[k, 3 + a] * g[k, 3 + a]
             x[LANES * j + 3 + a] = free[k, 3 + a] * coupled[k, a]
     work, scratch = np.empty(LANES * tree.tallest + PADDING), np.empty(SCRATCH)
@@ -82,40 +121,170 @@ def conditional_means(panels: Panels, g: Any, coupled: Any, free: Any, state: An
     backward_lanes(tree, panels.backward, x, work, scratch)
     for j in range(state.shape[0]):
         k = tree.order[j]
-        for a in range(3):
+        for a in range(len(axes.shifts)):
             state[k, 4 + a] -= free[k, 3 + a] * x[LANES * j + a]
             shift[k, a] = -free[k, 3 + a] * x[LANES * j + 3 + a]
 
 
 @kernel
+def solve_positions(axes: Axes, panels: Panels, right: Any, free: Any, out: Any) -> None:
+    """``out = C⁻¹ right``, both (n, 3), for C with one axis for all or with all axes; zero where held."""
+    tree, d = panels.tree, len(axes.shifts)
+    n = right.shape[0]
+    together = tree.block == 1
+    stride = LANES if together else np.int64(d)
+    x = np.zeros(stride * n + PADDING)
+    for j in range(n):
+        k = tree.order[j]
+        for a in range(d):
+            x[stride * j + a] = free[k, 3 + a] * right[k, a]
+    work, scratch = np.empty(stride * tree.tallest + PADDING), np.empty(SCRATCH)
+    if together:
+        forward_lanes(tree, panels.forward, x, work, scratch)
+        backward_lanes(tree, panels.backward, x, work, scratch)
+    else:
+        forward(tree, panels.forward, x, work)
+        backward(tree, panels.forward, x, work)
+    for j in range(n):
+        k = tree.order[j]
+        for a in range(d):
+            out[k, a] = free[k, 3 + a] * x[stride * j + a]
+
+
+@kernel
+def precision_in_world(turning: Turning, e: Any, state: Any, out: Any) -> None:
+    """``P_w = R_j P R_jᵀ`` (3, 3) of a translation."""
+    j = turning.target[e]
+    w, x, y, z = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
+    for a in range(3):
+        for c in range(3):
+            out[a, c] = turning.precision[e, a, c]
+    for _ in range(2):  # turns the columns, and takes the transpose
+        c0 = rotate(w, x, y, z, out[0, 0], out[1, 0], out[2, 0])
+        c1 = rotate(w, x, y, z, out[0, 1], out[1, 1], out[2, 1])
+        c2 = rotate(w, x, y, z, out[0, 2], out[1, 2], out[2, 2])
+        out[0, 0], out[0, 1], out[0, 2] = c0
+        out[1, 0], out[1, 1], out[1, 2] = c1
+        out[2, 0], out[2, 1], out[2, 2] = c2
+
+
+@kernel
+def position_blocks(axes: Axes, turning: Turning, state: Any, free: Any, diagonal: Any, off: Any) -> None:
+    """Write the blocks (n, d, d) and (pairs, d, d) of C(R); an identity where positions are held."""
+    P, d = np.empty((3, 3)), len(axes.shifts)
+    diagonal[:] = 0.0
+    for k in range(diagonal.shape[0]):
+        for a in range(d):
+            diagonal[k, a, a] = 1.0 - free[k, 3 + a]
+    for e in range(turning.source.shape[0]):
+        i, j = turning.source[e], turning.target[e]
+        precision_in_world(turning, e, state, P)
+        for a in range(d):
+            for c in range(d):
+                diagonal[i, a, c] += free[i, 3 + a] * P[a, c]
+                diagonal[j, a, c] += free[j, 3 + a] * P[a, c]
+                if e < off.shape[0]:
+                    off[e, a, c] = -P[a, c]
+
+
+@kernel
+def settle(
+    axes: Axes, turning: Turning, g: Any, free: Any, L: Any, stack: Any, diagonal: Any, off: Any, state: Any
+) -> Any:
+    """Factor C(R), move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``; return ``½ log det C``, NaN if it has none."""
+    pattern, d = turning.pattern, len(axes.shifts)
+    position_blocks(axes, turning, state, free, diagonal, off)
+    half = 0.5 * factor_again(pattern, diagonal, off, L, stack)
+    x = np.empty(d * state.shape[0])
+    for j in range(state.shape[0]):
+        k = pattern.tree.order[j]
+        for a in range(d):
+            x[d * j + a] = free[k, 3 + a] * g[k, 3 + a]
+    if math.isfinite(half):
+        solve_again(pattern, L, x)
+    for j in range(state.shape[0]):
+        k = pattern.tree.order[j]
+        for a in range(d):
+            state[k, 4 + a] -= free[k, 3 + a] * x[d * j + a]
+    return half
+
+
+@kernel
+def add_torques(
+    axes: Axes, turning: Turning, beta: Any, free: Any, L: Any, stack: Any, Z: Any, between: Any, state: Any, g: Any
+) -> None:
+    r"""Add the gradient of ``½ log det C / β`` by the rotations to ``g``; ``Z`` and ``between`` are scratch for blocks of C⁻¹.
+
+    Turning j by ω changes :math:`P_w` by :math:`[\omega]_\times P_w - P_w [\omega]_\times`. With G the covariance of
+    :math:`p_i - p_j` the derivative is :math:`\tfrac12 \mathrm{tr}(G\,\mathrm{d}P_w)`: of :math:`M = P_w G` what is not symmetric.
+    """
+    inverse_again(turning.pattern, L, stack, Z, between)
+    P, G, d = np.empty((3, 3)), np.zeros((3, 3)), len(axes.shifts)
+    for e in range(turning.source.shape[0]):
+        i, j = turning.source[e], turning.target[e]
+        precision_in_world(turning, e, state, P)
+        for a in range(d):
+            for c in range(d):
+                G[a, c] = free[i, 3 + a] * Z[i, a, c] + free[j, 3 + a] * Z[j, a, c]
+                if e < between.shape[0]:
+                    G[a, c] -= between[e, a, c] + between[e, c, a]
+        for a in range(3):
+            b, c = (a + 1) % 3, (a + 2) % 3
+            torque = 0.0
+            for k in range(3):
+                torque += P[b, k] * G[k, c] - P[c, k] * G[k, b]
+            g[j, a] += torque / beta
+
+
+@kernel
 def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out: Any) -> Any:
-    """W at y; its gradient by y into ``out`` (6n,), rotations and the positions' conditional means into ``state`` (n, 8).
+    """W at y; its gradient by y into ``out`` (n b,), rotations and the positions' conditional means into ``state`` (n, 8).
 
     ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
     """
-    n = state.shape[0]
-    x, coupled, shift, pulled = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
+    n, axes, free, turning = state.shape[0], model.axes, model.free, model.turning
+    x, coupled, shift, pulled = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.empty((n, 3))
     omega = np.empty((n, 3))
     scale = 1.0 / math.sqrt(beta)
-    spread(model.hessian, y, scale, model.free, x)
+    spread(axes, model.hessian, y, scale, free, x)
     center(model.frame, x, omega)
     largest = place(omega, model.wxyz, state)
     state[:, 4:7] = model.position
     gradient(model.blocks, model.prior, state, work, g)
-    couple(model.start, model.source, model.diagonal, model.off, x, coupled)
-    # one solve for the conditional means of the positions: of U, and of its quadratic approximation
-    conditional_means(model.positions, g, coupled, model.free, state, shift)
-    energy = gradient(model.blocks, model.prior, state, work, g)
-    push_back(model.start, model.source, model.diagonal, model.off, x, shift, coupled)  # S x
-    volume = pull_back(omega, g, beta, pulled)
-    volume += center_back(model.frame, omega, pulled)
+    couple(axes, model.start, model.source, model.diagonal, model.off, x, coupled)
+    half_log_det = 0.0
+    if (
+        model.is_metric
+    ):  # one solve for the conditional means of the positions: of U, and of its quadratic approximation
+        conditional_means(axes, model.positions, g, coupled, free, state, shift)
+        energy = gradient(model.blocks, model.prior, state, work, g)
+    else:
+        solve_positions(axes, model.metric, coupled, free, shift)
+        shift *= -1.0
+        if turning.source.shape[0] == 0:
+            moved = np.zeros((n, 3))
+            solve_positions(axes, model.positions, g[:, 3:6], free, moved)
+            state[:, 4:7] -= moved
+            energy = gradient(model.blocks, model.prior, state, work, g)
+        else:
+            d, pattern = len(axes.shifts), turning.pattern
+            L, stack = np.empty(pattern.nonzeros + PADDING), np.empty(pattern.stack + PADDING)
+            own, between = np.empty((n, d, d)), np.empty((pattern.tree.entry.shape[0], d, d))
+            half_log_det = settle(axes, turning, g, free, L, stack, own, between, state)
+            energy = gradient(model.blocks, model.prior, state, work, g)
+            if math.isfinite(half_log_det):
+                add_torques(axes, turning, beta, free, L, stack, own, between, state, g)
+    push_back(axes, model.start, model.source, model.diagonal, model.off, x, shift, coupled)  # S x
+    volume = pull_back(axes, omega, g, beta, pulled)
+    volume += center_back(axes, model.frame, omega, pulled)
     quadratic = 0.0
     for k in range(n):
-        for a in range(3):
-            quadratic += x[k, a] * coupled[k, a]
-            pulled[k, a] -= beta * coupled[k, a]
-    gather(model.hessian, pulled, scale, model.free, out)
-    remainder = beta * (energy - 0.5 * quadratic) - volume
+        for a in range(len(axes.turns)):
+            axis = axes.turns[a]
+            quadratic += x[k, axis] * coupled[k, axis]
+            pulled[k, axis] -= beta * coupled[k, axis]
+    gather(axes, model.hessian, pulled, scale, free, out)
+    remainder = beta * (energy - 0.5 * quadratic) - volume + half_log_det
     return remainder if largest < math.pi**2 and math.isfinite(remainder) else math.inf
 
 
@@ -125,7 +294,7 @@ def follow(
 ) -> Any:
     """Kick, and turn by ``part`` and kick as often as there are more weights; return W at the end.
 
-    ``y``, ``v`` and the gradient ``out`` (6n,) are those at the beginning, and overwritten by those at the end.
+    ``y``, ``v`` and the gradient ``out`` (n b,) are those at the beginning, and overwritten by those at the end.
     """
     c, s = math.cos(part), math.sin(part)
     v -= weights[0] * out

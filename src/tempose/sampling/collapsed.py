@@ -1,12 +1,19 @@
 r"""Splitting HMC on the rotations, with all positions integrated out: exact at any β, and nearly as good as independent.
 
-**Collapse.** If every translation has the same precision in all directions, U is a quadratic in the positions whose
-matrix C does not depend on the rotations. So :math:`e^{-\beta U}` integrated over positions is
-:math:`e^{-\beta U_c}` with :math:`U_c(R) = \min_p U(R, p)`; its gradient is that of U by the rotations at the minimising
-positions, and positions given rotations are :math:`N(p^*(R), (\beta C)^{-1})`, drawn exactly for each kept draw.
+**Collapse.** Given the rotations U is a quadratic in the positions, with correlated translations and lever arms too; its matrix is
+:math:`C(R) = \sum_{ij} E_{ij}^T R_j P_{ij} R_j^T E_{ij}`, :math:`E_{ij}\, p = p_i - p_j`. So :math:`e^{-\beta U}` integrated over
+positions is :math:`e^{-\beta U_c}` with
+
+.. math::  U_c(R) = \min_p U(R, p) + \frac{1}{2\beta} \log\det C(R),
+
+and positions given rotations are :math:`N(p^*(R), (\beta C)^{-1})`, drawn exactly for each kept draw. The gradient of the
+first part is that of U by the rotations at the minimising positions; that of the second needs the blocks of :math:`C^{-1}` on
+nodes and edges, a selected inverse. If every translation has the same precision in all directions, C is one constant matrix for
+each axis, factored once, and the second part a constant.
 
 **Chart.** :math:`R_i = \mathrm{Exp}(\omega_i) \hat R_i` around the optimum, :math:`|\omega_i| < \pi`. The target density is
-:math:`e^{-\beta U_c} \prod_i 2(1 - \cos|\omega_i|)/|\omega_i|^2`, and zero outside.
+:math:`e^{-\beta U_c} \prod_i 2(1 - \cos|\omega_i|)/|\omega_i|^2`, and zero outside. In the plane ω is an angle, and the product
+is 1.
 
 **Frame.** In this chart a turn Ω of everything turns deformations by ½Ω only, so that the posterior is bent where Ω is large. With
 one node held Ω is how that node moves against the rest. So instead a mean of all rotations stands still; the volume factor that
@@ -29,7 +36,6 @@ kicks may be rejected for long; so now and then, at random, one has many, and le
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +44,17 @@ import numpy as np
 from tempose._support import streams
 from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
+from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.numerics.laplacian import Laplacian
-from tempose.numerics.sparse import Factor
+from tempose.numerics.sparse import Factor, analyze
 from tempose.optimum.laplace import Laplace
 from tempose.sampling.sampler import Cause, Chain, Draw, Tuned
 
 if TYPE_CHECKING:
-    from tempose.numerics.chart import Frame
+    from tempose.numerics.chart import Axes, Frame
+    from tempose.numerics.sparse.repeated import Panels
+    from tempose.sampling._kernels import Model, Turning
 
 
 KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -64,9 +73,9 @@ WARMUP = 25
 class Point:
     """The target at one place."""
 
-    y: Array  # (6n,) whitened coordinates
+    y: Array  # (n b,) whitened coordinates, b = 6, or 3 in the plane
     remainder: float  # W; infinite outside the chart
-    gradient: Array  # (6n,) of W by y
+    gradient: Array  # (n b,) of W by y
     state: Array  # (n, 8) rotations, and the positions' conditional mean
 
 
@@ -84,62 +93,76 @@ class CollapsedTarget:
     Raises
     ------
     NotApplicable
-        If the precision of positions depends on the rotations, so that they cannot be integrated out.
+        If something of the poses is not determined, so that the Gaussian at the optimum is none of the posterior.
     """
 
     def __init__(self, laplace: Laplace, metric: tuple[Array, Array] | None = None) -> None:
+        self.posterior = laplace.curvature.posterior
+        self._around(laplace, 1.0, frame_of(laplace), metric)
+
+    def _around(
+        self, laplace: Laplace, weights: Array | float, frame: Frame, metric: tuple[Array, Array] | None = None
+    ) -> None:
+        """Set up chart and metric at an optimum of the problem with these weights of the edges (m,)."""
         from tempose.numerics.sparse.repeated import panels
         from tempose.sampling._kernels import Model
 
-        curvature = laplace.curvature
-        self.laplace = laplace
-        self.beta = laplace.beta
-        self.posterior = curvature.posterior
-        self.center = laplace.poses
-        self.held = curvature.held
-        positions = PositionPrecision(self.posterior, self.held).factor()
+        curvature, center = laplace.curvature, laplace.poses
+        if curvature.free_motions(center.position, center.wxyz):
+            raise NotApplicable(
+                "the sampler collapsed needs a Gaussian at the optimum: something that is tied to the world can still be moved at "
+                "no cost; use the sampler geodesic-mh (or auto, which chooses it)",
+                cause=Cause.PARTLY_DETERMINED,
+            )
+        self.laplace, self.beta, self.center, self.held = laplace, laplace.beta, center, curvature.held
+        self.precision = PositionPrecision(self.posterior, self.held, center.wxyz)
         self.careful = widest_edge(laplace) > NOT_NARROW
-        table = self.posterior.edge_table
-        diagonal, off = metric or curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+        table, axes = self.posterior.edge_table, self.precision.axes
+        positions, turning = self.precision.panels(weights), self.precision.turning(weights)
+        diagonal, off = metric or curvature.hold(*curvature.blocks(center.wxyz, center.position))
         self.model = Model(
-            panels(laplace.factor), panels(positions, lanes=True),
+            axes, panels(laplace.factor), positions, positions, self.precision.is_scalar, turning,
             self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
-            self.center.wxyz, self.center.position, np.where(self.held, 0.0, 1.0), frame_of(laplace),
+            center.wxyz, center.position, np.where(self.held, 0.0, 1.0), frame,
         )  # fmt: skip
 
-    def at(self, y: Array) -> Point:
-        """Evaluate the target."""
+    def at(self, y: Array, model: Model | None = None) -> Point:
+        """Evaluate the target, or that of another model in the same chart."""
         from tempose.numerics.layout import rows
         from tempose.sampling import _kernels
 
         n, work = len(self.held), self.posterior.workspace()
-        state, gradient = rows(n), np.empty(6 * n)
+        state, gradient = rows(n), np.empty(len(y))
         evaluate = _kernels.evaluate_parallel if self.posterior.runs_parallel else _kernels.evaluate
-        remainder = float(evaluate(self.model, self.beta, y, work, rows(n), state, gradient))
+        remainder = float(evaluate(model or self.model, self.beta, y, work, rows(n), state, gradient))
         return Point(y, remainder, gradient, state)
 
-    def follow(self, point: Point, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
+    def follow(
+        self, point: Point, velocity: Array, turn: float, kicks: int, model: Model | None = None
+    ) -> tuple[Point, Array]:
         """Where the dynamics leads in a time, and the velocity there."""
         from tempose.numerics.layout import rows
         from tempose.sampling import _kernels
 
-        n, work = len(self.held), self.posterior.workspace()
+        n, work, model = len(self.held), self.posterior.workspace(), model or self.model
         y, v, gradient, state = point.y.copy(), velocity.copy(), point.gradient.copy(), rows(n)
         follow = _kernels.follow_parallel if self.posterior.runs_parallel else _kernels.follow
         weights = kick_weights(turn, kicks)
-        remainder = float(follow(self.model, self.beta, turn / kicks, weights, y, v, work, rows(n), state, gradient))
+        remainder = float(follow(model, self.beta, turn / kicks, weights, y, v, work, rows(n), state, gradient))
         return Point(y, remainder, gradient, state), v
 
-    def draw_positions(self, point: Point, rng: np.random.Generator) -> tuple[Array, Array, float]:
+    def draw_positions(
+        self, point: Point, rng: np.random.Generator, model: Model | None = None
+    ) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
         from tempose.numerics.layout import rows
-        from tempose.numerics.sparse.repeated import solve_lanes
 
-        state = rows(len(point.state))
+        state, axes = rows(len(point.state)), list(self.precision.axes.shifts)
         state[:] = point.state
-        noise = solve_lanes(self.model.positions, rng.standard_normal((len(state), 3)), forward=False)
-        noise /= math.sqrt(self.beta)
-        state[:, 4:7] += np.where(self.held[:, 3:], 0.0, noise)
+        normal = rng.standard_normal((len(state), len(axes)))
+        noise = self.precision.spread(model or self.model, point.state, normal) / math.sqrt(self.beta)
+        for a in axes:
+            state[:, 4 + a] += np.where(self.held[:, 3 + a], 0.0, noise[:, a])
         potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
         return state[:, :4], state[:, 4:7], potential
 
@@ -194,23 +217,11 @@ class CollapsedChain:
 
     def propose(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, float]:
         """Follow the dynamics for a time; return where it ends and by how much its energy has grown."""
-        before = self.point.remainder + 0.5 * float(self.point.y @ self.point.y + velocity @ velocity)
+        from tempose.sampling._kernels import half_square
+
+        before = self.point.remainder + half_square(self.point.y, velocity)
         point, v = self.follow(velocity, turn, kicks)
-        return point, point.remainder + 0.5 * float(point.y @ point.y + v @ v) - before
-
-
-def follow_by_parts(
-    evaluate: Callable[[Array], Point], point: Point, velocity: Array, turn: float, kicks: int
-) -> tuple[Point, Array]:
-    """The dynamics as in :meth:`CollapsedTarget.follow`, for any target that can be evaluated."""
-    c, s = math.cos(turn / kicks), math.sin(turn / kicks)
-    first, *others = kick_weights(turn, kicks)
-    v = velocity - first * point.gradient
-    for weight in others:
-        y, v = c * point.y + s * v, c * v - s * point.y
-        point = evaluate(y)
-        v = v - weight * point.gradient
-    return point, v
+        return point, float(point.remainder + half_square(point.y, v) - before)
 
 
 def kick_weights(turn: float, kicks: int) -> Array:
@@ -259,9 +270,10 @@ class CollapsedSampler:
 
 def inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
     """Whitened coordinates drawn from the Gaussian approximation, shrunk if they would leave the chart."""
-    y = rng.standard_normal(6 * len(target.held))
-    x = np.where(target.held, 0.0, target.laplace.factor.solve_Lt(y).reshape(-1, 6)) / math.sqrt(target.beta)
-    angle = float(np.linalg.norm(x[:, :3], axis=1).max(initial=0.0))
+    factor, turns = target.laplace.factor, list(target.precision.axes.turns)
+    y = rng.standard_normal(factor.symbolic.block * len(target.held))
+    x = factor.solve_Lt(y).reshape(len(target.held), -1)[:, : len(turns)] / math.sqrt(target.beta)
+    angle = float(np.linalg.norm(np.where(target.held[:, turns], 0.0, x), axis=1).max(initial=0.0))
     return y * min(1.0, 1.0 / max(angle, 1e-300))
 
 
@@ -295,50 +307,138 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
     return Tuned(CollapsedSampler(target, best, thin, warmup), acceptance)
 
 
+def axes_of(graph: PoseGraph) -> Axes:
+    """The axes of a graph in space, or in the plane."""
+    from tempose.numerics.chart import PLANE, SPACE
+
+    return PLANE if graph.is_planar else SPACE
+
+
 def widest_edge(laplace: Laplace) -> float:
-    """Largest standard deviation per axis of the rotation along an edge, radians."""
-    variance = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3]) / 3.0
+    """Largest standard deviation per axis of the rotation along an edge that measures it, radians."""
+    graph = laplace.curvature.posterior.graph
+    measured = graph.mean_concentration > 0.0
+    variance = np.einsum("maa->m", laplace.edge_covariances()[measured, :3, :3]) / (1.0 if graph.is_planar else 3.0)
     return math.sqrt(float(variance.max(initial=0.0)))
 
 
 def frame_of(laplace: Laplace, farthest: float = FARTHEST) -> Frame:
-    """What stands still in the chart at an optimum; ``farthest`` as in :meth:`Laplace.rotation_frame`."""
+    """What stands still in the chart at an optimum; ``farthest`` as in :meth:`Laplace.rotation_frame`.
+
+    Landmarks have no rotation that could turn with the others: they are in a component of their own.
+    """
     from tempose.numerics.chart import Frame
 
     graph = laplace.curvature.posterior.graph
-    return Frame(graph.component, laplace.rotation_frame(farthest), graph.n_components)
+    component = np.where(graph.is_landmark, graph.n_components, graph.component)
+    return Frame(component, laplace.rotation_frame(farthest), graph.n_components + 1)
 
 
 class PositionPrecision:
-    """The precision C of the positions, (n, n), one axis of three, for any weights of the edges."""
+    """The precision C of the positions given the rotations, for any weights of the edges.
 
-    def __init__(self, posterior: Posterior, held: Mask) -> None:
+    Parameters
+    ----------
+    posterior, held
+        The problem, and which coordinates (n, 6) do not move.
+    wxyz
+        Rotations (n, 4), those of the optimum: where C is meant if it depends on them.
+
+    Attributes
+    ----------
+    of_edges
+        Mean precision along the axes (m,) of each translation.
+    is_scalar
+        Whether all translations have one precision in all directions, so that C is the same (n, n) for each axis.
+    is_turning
+        Whether C depends on the rotations: some translation that has not was measured in axes that can turn.
+    """
+
+    def __init__(self, posterior: Posterior, held: Mask, wxyz: Array) -> None:
         graph = posterior.graph
-        self.of_edges = _scalars(
-            graph.translation_precision_matrices,
-            "a translation with a different precision along different axes",
-            Cause.ANISOTROPIC_EDGES,
+        self.axes = axes_of(graph)
+        d = len(self.axes.shifts)
+        self.wxyz, self.free = np.array(wxyz), np.where(held, 0.0, 1.0)
+        self.matrices = graph.translation_precision_matrices
+        self.of_edges = _scalars(self.matrices[:, :d, :d])
+        spread = np.abs(self.matrices[:, :d, :d] - self.of_edges[:, None, None] * np.eye(d)).max(
+            axis=(1, 2), initial=0.0
         )
-        prior = _scalars(
-            posterior.priors.gaussian(graph.n_nodes)[1],
-            "a prior with a different precision along different axes",
-            Cause.ANISOTROPIC_PRIORS,
-        )
-        self.prior = prior if len(prior) else np.zeros(graph.n_nodes)
-        self.laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, held[:, 3])
+        uneven = spread > 1e-12 * np.abs(self.of_edges)
+        self.is_scalar = not np.any(uneven)
+        self.is_turning = bool(np.any(uneven & ~held[graph.edge_j][:, self.axes.turns].all(axis=1)))
+        self.prior = _prior_scalars(posterior, self.is_scalar)
+        self.held = held[:, 3]
+        joins = ~self.held[graph.edge_i] & ~self.held[graph.edge_j]
+        known = np.flatnonzero(graph.has_translation)
+        self.edges = known[np.argsort(~joins[known], kind="stable")]  # those between free positions first
+        self.ends = graph.edge_i[self.edges], graph.edge_j[self.edges]
+        if self.is_scalar:
+            self.laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, self.held)
+            self.symbolic = self.laplacian.symbolic
+        else:
+            self.pairs = int(joins[known].sum())
+            i, j = (end[: self.pairs] for end in self.ends)
+            self.symbolic = analyze(graph.n_nodes, i, j, block=d)
 
-    def factor(self, weights: Array | float = 1.0) -> Factor:
-        """Cholesky factor with the precision of every edge multiplied by its weight (m,)."""
-        return self.laplacian.factor(weights * self.of_edges, self.prior)
+    def factor(self, weights: Array | float = 1.0, state: Array | None = None) -> Factor:
+        """Cholesky factor with the precision of every edge multiplied by its weight (m,), at rotations ``state`` (n, ≥ 4)."""
+        if self.is_scalar:
+            return self.laplacian.factor(weights * self.of_edges, self.prior)
+        return self._factor(self._translations(weights), self.wxyz if state is None else state)
+
+    def _factor(self, turning: Turning, state: Array) -> Factor:
+        from tempose.sampling._kernels import position_blocks
+
+        d = len(self.axes.shifts)
+        diagonal, off = np.empty((len(self.held), d, d)), np.empty((self.pairs, d, d))
+        position_blocks(self.axes, turning, state, self.free, diagonal, off)
+        return self.symbolic.factor(diagonal, off)
+
+    def panels(self, weights: Array | float = 1.0) -> Panels:
+        """The same at the optimum, for many solves."""
+        from tempose.numerics.sparse.repeated import panels
+
+        return panels(self.factor(weights), lanes=self.is_scalar)
+
+    def turning(self, weights: Array | float = 1.0) -> Turning:
+        """What C is made of at any rotations; nothing if it does not depend on them."""
+        return self._translations(weights, self.is_turning)
+
+    def _translations(self, weights: Array | float, wanted: bool = True) -> Turning:
+        from tempose.numerics.sparse.repeated import pattern
+        from tempose.sampling._kernels import Turning
+
+        edges = self.edges if wanted else self.edges[:0]
+        weighted = (np.broadcast_to(weights, len(self.matrices))[:, None, None] * self.matrices)[edges]
+        source, target = (end[: len(edges)] for end in self.ends)
+        return Turning(pattern(self.symbolic), source, target, np.ascontiguousarray(weighted))
+
+    def spread(self, model: Model, state: Array, normal: Array) -> Array:
+        """``C⁻¹ᐟ²`` times standard normal numbers (n, d): what positions differ by from their mean, given rotations, at β = 1."""
+        from tempose.numerics.sparse.repeated import solve_lanes, solve_Lt
+
+        if self.is_turning:
+            return self._factor(model.turning, state).solve_Lt(normal.reshape(-1)).reshape(normal.shape)
+        if self.is_scalar:
+            return solve_lanes(model.positions, normal, forward=False)
+        return solve_Lt(model.positions, normal.reshape(-1)).reshape(normal.shape)
 
 
-def _scalars(precision: Array, what: str, cause: Cause) -> Array:
-    scalar: Array = np.einsum("maa->m", precision) / 3.0
+def _scalars(precision: Array) -> Array:
+    return np.asarray(np.einsum("maa->m", precision) / precision.shape[-1])
+
+
+def _prior_scalars(posterior: Posterior, is_scalar: bool) -> Array:
+    precision = posterior.priors.gaussian(posterior.graph.n_nodes)[1]
+    if not len(precision):
+        return np.zeros(posterior.graph.n_nodes)
+    scalar = _scalars(precision)
     spread = np.abs(precision - scalar[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
-    if np.any(spread > 1e-12 * np.abs(scalar)):
+    if np.any(spread > 1e-12 * np.abs(scalar)) or not is_scalar:
         raise NotApplicable(
-            f"the sampler collapsed cannot integrate the positions out: there is {what}, so that their precision depends "
-            "on the rotations; use the sampler geodesic-mh (or auto, which chooses it)",
-            cause=cause,
+            "the sampler collapsed cannot integrate the positions out: there is a prior with a different precision along "
+            "different axes; use the sampler geodesic-mh (or auto, which chooses it)",
+            cause=Cause.ANISOTROPIC_PRIORS,
         )
     return scalar

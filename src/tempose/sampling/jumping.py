@@ -1,13 +1,15 @@
 r"""The collapsed sampler at several modes, and jumps between them: exact, and indifferent to how far apart they are.
 
 Every mode k has the chart, the metric and the whitened coordinates y of :mod:`tempose.sampling.collapsed`, in which the
-target is :math:`e^{-\frac12|y|^2 - W_k(y)} / \det L_k`, nearly a standard normal. The space of rotations is divided: what is
-nearer to mode k than to any other (by :math:`\sum \lambda_{ij} \sin^2(\theta_{ij}/2)`, θ the angle by which a relative rotation
-differs from the mode's) belongs to chart k.
+target is :math:`e^{-\frac12|y|^2 - W_k(y)} \sqrt{\det C_k} / \det L_k`, nearly a standard normal, with :math:`C_k` the
+precision of the dummy positions at the mode, whose density is normalised. The space of rotations is divided: what is nearer to
+mode k than to any other (by :math:`\sum \lambda_{ij} \sin^2(\theta_{ij}/2)`, θ the angle by which a relative rotation differs
+from the mode's) belongs to chart k.
 
 * Within a mode the sampler is the collapsed one; a trajectory that ends in the region of another mode is refused.
 * A jump takes y over to another mode, drawn without a look at the state, if that ends in the mode's own region, with
-  probability :math:`\min(1, e^{W_k(y) - W_m(y)} \det L_k / \det L_m)`, the ratio of the target there and here.
+  probability :math:`\min(1, e^{W_k(y) - W_m(y)} \sqrt{\det C_m / \det C_k} \det L_k / \det L_m)`, the ratio of the target there and
+  here.
 
 Both leave the tempered posterior as it is. What the modes have in common cancels in the second, which an independent draw of
 a Gaussian at m would not achieve. (Tjelmeland & Hegstad, *Mode jumping proposals in MCMC*, Scand. J. Stat. 2001; Pompe,
@@ -56,7 +58,7 @@ class Regions:
     def of(self, wxyz: Array) -> int:
         """Number of the mode."""
         cosine = np.sum(self.relative * self._relative(wxyz), axis=2)  # of half the angle
-        return int(np.argmax((cosine * cosine) @ self.weight))
+        return int(np.argmax(np.einsum("km,m->k", cosine * cosine, self.weight)))  # without threads of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +143,9 @@ class JumpingChain(CollapsedChain):
 
 
 def half_log_determinant(target: CollapsedTarget) -> float:
-    """``log det L`` of the Hessian's factor at a mode."""
-    return 0.5 * target.laplace.factor.log_determinant()
+    """``log det L − ½ log det C`` at a mode; C is the same at all of them unless it turns with the rotations."""
+    positions = target.precision.factor().log_determinant() if target.precision.is_turning else 0.0
+    return 0.5 * (target.laplace.factor.log_determinant() - positions)
 
 
 def tune_jumping(

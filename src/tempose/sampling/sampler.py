@@ -24,8 +24,9 @@ class Cause(StrEnum):
     MODES_WITHOUT_JUMPS = "several modes, no jumps"
     WIDE = "wide posterior"
     NO_MINIMUM = "no strict minimum"
-    ANISOTROPIC_EDGES = "anisotropic translations"
+    ANISOTROPIC_EDGES = "anisotropic translations"  # of earlier versions, as the next
     ANISOTROPIC_PRIORS = "anisotropic priors"
+    PARTLY_DETERMINED = "partly determined"
     TEMPERED_MIXTURE = "wrong edges, tempered"
     LOOSE_WITHOUT_WRONG_EDGES = "no strict minimum of the kept edges"
     REJECTED = "pilot run rejected"

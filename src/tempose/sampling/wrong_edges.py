@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -24,22 +25,15 @@ from scipy.sparse import csgraph
 
 from tempose._typing import Array
 from tempose.errors import NotApplicable
-from tempose.numerics.layout import EdgeBlocks
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.outliers.estimate import kept_problem
-from tempose.sampling.collapsed import (
-    NOT_NARROW,
-    CollapsedChain,
-    CollapsedTarget,
-    Point,
-    PositionPrecision,
-    follow_by_parts,
-    frame_of,
-    widest_edge,
-)
+from tempose.sampling.collapsed import CollapsedChain, CollapsedTarget, Point, frame_of
 from tempose.sampling.sampler import Cause
+
+if TYPE_CHECKING:
+    from tempose.sampling._kernels import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,73 +41,36 @@ class Given:
     """The ordinary problem that is left when the weights of the edges are known."""
 
     weights: Array  # (m,)
-    blocks: EdgeBlocks
-    positions: Factor  # of the precision C of the positions
+    model: Model
 
 
 class RobustTarget(CollapsedTarget):
     """W and its gradient, given weights of the edges."""
 
     def __init__(self, laplace: Laplace) -> None:
-        self.posterior, self.center, self.beta = laplace.curvature.posterior, laplace.poses, laplace.beta
+        self.posterior = laplace.curvature.posterior
         assert self.posterior.likelihood is not None
         self.likelihood = self.posterior.likelihood
-        self.laplace = _metric(laplace)
-        curvature = self.laplace.curvature
-        self.held = curvature.held
-        self.precision = PositionPrecision(self.posterior, self.held)
-        self.expected = self.given(self.likelihood.weight(self.posterior.energies(self.center)))
-        self.careful = widest_edge(self.laplace) > NOT_NARROW
-        self.frame = frame_of(self.laplace, 0.0)  # one node: with heavy tails no rotation of another is out of reach
-        self.diagonal, self.off = curvature.hold(*curvature.blocks(self.center.wxyz, self.center.position))
+        expected = self.likelihood.weight(self.posterior.energies(laplace.poses))
+        metric = _metric(laplace)
+        # one node stands still: with heavy tails no rotation of another is out of reach
+        self._around(metric, expected, frame_of(metric, 0.0))
+        self.expected = self.given(expected)
 
     def given(self, weights: Array) -> Given:
         """The ordinary problem of these weights."""
-        return Given(weights, self.posterior.weighted_blocks(weights), self.precision.factor(weights))
+        turns = self.precision.is_turning
+        model = self.model._replace(
+            blocks=self.posterior.weighted_blocks(weights),
+            positions=self.model.metric if turns else self.precision.panels(weights),
+            turning=self.precision.turning(weights),
+            is_metric=False,
+        )
+        return Given(weights, model)
 
-    def at(self, y: Array, given: Given | None = None) -> Point:
+    def at(self, y: Array, model: Model | None = None) -> Point:
         """Evaluate the target; with the expected weights if none are given."""
-        from tempose.numerics import chart
-        from tempose.numerics.layout import rows
-
-        given = given or self.expected
-        n, held, table = len(self.held), self.held, self.posterior.edge_table
-        x = np.where(held, 0.0, self.laplace.factor.solve_Lt(y).reshape(n, 6))[:, :3].copy()
-        omega = np.empty((n, 3))
-        chart.center(self.frame, x, omega)
-        state, g, work = rows(n), rows(n), self.posterior.workspace()
-        largest = chart.place(omega, self.center.wxyz, state)
-        state[:, 4:7] = self.center.position
-        self.posterior.gradient_into(state, work, g, given.blocks)
-        state[:, 4:7] -= given.positions.solve(np.where(held[:, 3:], 0.0, g[:, 3:6]))
-        potential = self.posterior.gradient_into(state, work, g, given.blocks)
-        # the quadratic part S x, S the Schur complement of the metric's positions
-        coupled = np.empty((n, 3))
-        chart.couple(table.start, table.source, self.diagonal, self.off, x, coupled)
-        shift = -self.expected.positions.solve(np.where(held[:, 3:], 0.0, coupled))
-        chart.push_back(table.start, table.source, self.diagonal, self.off, x, shift, coupled)
-        pulled = np.empty((n, 3))
-        volume = chart.pull_back(omega, g, 1.0, pulled)
-        volume += chart.center_back(self.frame, omega, pulled)
-        remainder = potential - 0.5 * float(np.vdot(x, coupled)) - volume
-        full = np.zeros((n, 6))
-        full[:, :3] = np.where(held[:, :3], 0.0, pulled - coupled)
-        if not (largest < math.pi**2 and math.isfinite(remainder)):
-            remainder = math.inf
-        return Point(y, remainder, self.laplace.factor.solve_L(full.reshape(-1)), state)
-
-    def draw_positions(
-        self, point: Point, rng: np.random.Generator, given: Given | None = None
-    ) -> tuple[Array, Array, float]:
-        """Quaternions (n, 4), positions (n, 3) drawn given them, and U with the weights summed out."""
-        from tempose.numerics.layout import rows
-
-        state = rows(len(point.state))
-        state[:] = point.state
-        noise = (given or self.expected).positions.solve_Lt(rng.standard_normal((len(state), 3)))
-        state[:, 4:7] += np.where(self.held[:, 3:], 0.0, noise)
-        potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
-        return state[:, :4], state[:, 4:7], potential
+        return super().at(y, model or self.expected.model)
 
     def draw_weights(self, wxyz: Array, position: Array, before: Given, rng: np.random.Generator) -> Given:
         """Weights of the edges given poses; those of before if the new ones do not hold the graph together."""
@@ -136,7 +93,7 @@ class RobustTarget(CollapsedTarget):
         tied = np.flatnonzero(weights * precision.of_edges > 0.0)
         links = sparse.csr_array((np.ones(len(tied)), (graph.edge_i[tied], graph.edge_j[tied])), shape=(n, n))
         _, part = csgraph.connected_components(links, directed=False)
-        return bool(np.all(np.isin(part, part[precision.laplacian.held | (precision.prior > 0.0)])))
+        return bool(np.all(np.isin(part, part[precision.held | (precision.prior > 0.0)])))
 
     def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
         """A chain that begins at, or goes on from, a state."""
@@ -160,11 +117,11 @@ class RobustChain(CollapsedChain):
 
     def evaluate(self, y: Array) -> Point:
         """The target with the weights as they are now."""
-        return self.target.at(y, self.given)
+        return self.target.at(y, self.given.model)
 
     def follow(self, velocity: Array, turn: float, kicks: int) -> tuple[Point, Array]:
         """Where the dynamics with the weights as they are now leads in a time, and the velocity there."""
-        return follow_by_parts(self.evaluate, self.point, velocity, turn, kicks)
+        return self.target.follow(self.point, velocity, turn, kicks, self.given.model)
 
     def sweep(self, rng: np.random.Generator, kicks: int) -> float:
         """Weights, a trajectory, positions; return the probability that the trajectory is accepted."""
@@ -176,7 +133,7 @@ class RobustChain(CollapsedChain):
 
     def draw_positions(self, rng: np.random.Generator) -> tuple[Array, Array, float]:
         """Quaternions, positions and U of a draw."""
-        wxyz, position, potential = self.target.draw_positions(self.point, rng, self.given)
+        wxyz, position, potential = self.target.draw_positions(self.point, rng, self.given.model)
         self.position = position.copy()
         return wxyz, position, potential
 

@@ -1,23 +1,25 @@
-"""Many solves with one factor, from compiled code: see :mod:`tempose.numerics.sparse._panels` for how."""
+"""From compiled code: many solves with one factor (:mod:`tempose.numerics.sparse._panels`), or a new factor each time."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tempose._typing import Array
+from tempose._support.compiling import kernel
+from tempose._typing import Array, Index
 
-from . import _panels
+from . import _numeric, _panels
 from ._dense import PADDING, SCRATCH
 from ._numeric import Tree
 from ._panels import LANES, backward, backward_lanes, forward, forward_lanes
-from .block_cholesky import Factor
+from .block_cholesky import Factor, Symbolic
 
 # what compiled code elsewhere solves with
 __all__ = [
-    "LANES", "PADDING", "SCRATCH", "Panels", "backward", "backward_lanes", "forward", "forward_lanes", "panels",
-    "solve_lanes",
+    "LANES", "PADDING", "SCRATCH", "Panels", "Pattern", "backward", "backward_lanes", "factor_again", "forward",
+    "forward_lanes", "inverse_again", "panels", "pattern", "solve_again", "solve_lanes",
 ]  # fmt: skip
 
 
@@ -56,6 +58,50 @@ def panels(factor: Factor, *, lanes: bool = False) -> Panels:
     if lanes:
         _panels.transpose(tree, forward, backward)
     return Panels(tree, forward, backward)
+
+
+class Pattern(NamedTuple):
+    """What compiled code needs to factor matrices of one pattern; made by :func:`pattern`."""
+
+    tree: Tree
+    pivots: Index  # where the diagonal of L is
+    nonzeros: int  # numbers in L
+    stack: int  # numbers of scratch for a factor
+    panel: int  # numbers in the largest panel
+
+
+def pattern(symbolic: Symbolic) -> Pattern:
+    """Of an analysed pattern, what :func:`factor_again`, :func:`solve_again` and :func:`inverse_again` take."""
+    return Pattern(symbolic._tree, symbolic._diagonal, symbolic.nonzeros, symbolic._stack_size, symbolic._largest_panel)
+
+
+@kernel
+def factor_again(p: Pattern, diagonal: Any, off: Any, L: Any, stack: Any) -> Any:
+    """Factor the matrix of blocks (n, b, b) and (e, b, b); return ``log det``, or NaN if it is not positive definite.
+
+    ``L`` and ``stack`` have :data:`PADDING` more numbers than the pattern says.
+    """
+    if _numeric.factor(p.tree, 0, p.tree.start.size - 1, diagonal, off, 0.0, L, stack) >= 0:
+        return math.nan
+    total = 0.0
+    for k in p.pivots:
+        total += math.log(L[k])
+    return 2.0 * total
+
+
+@kernel
+def solve_again(p: Pattern, L: Any, x: Any) -> None:
+    """Overwrite the vector x, in elimination order, by A⁻¹ x, given what :func:`factor_again` wrote."""
+    work = np.empty(p.tree.tallest * p.tree.block)
+    _numeric.solve_one(p.tree, L, x, False, work)
+    _numeric.solve_one(p.tree, L, x, True, work)
+
+
+@kernel
+def inverse_again(p: Pattern, L: Any, stack: Any, diagonal: Any, off: Any) -> None:
+    """Write the blocks of A⁻¹ on the pattern of A, (n, b, b) and (e, b, b), given what :func:`factor_again` wrote."""
+    Z, N, K = np.empty(p.panel + PADDING), np.empty(p.panel + PADDING), np.empty(p.panel + PADDING)
+    _numeric.selected_inverse(p.tree, L, stack, Z, N, K, diagonal, off)
 
 
 def solve_L(p: Panels, rhs: Array) -> Array:
