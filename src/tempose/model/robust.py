@@ -81,7 +81,7 @@ class RobustLikelihood:
         *,
         tail: float = math.inf,
         outlier_sigma: float | None = None,
-        scales: tuple[float, float] = (1.0, 1.0),
+        scales: tuple[float | Array, float | Array] = (1.0, 1.0),
     ) -> RobustLikelihood:
         """The likelihood of a graph's edges, with the graph's own precisions.
 
@@ -94,7 +94,8 @@ class RobustLikelihood:
         outlier_sigma
             σ_o per axis of wrong translations; by default the spread of the measured ones (:func:`outlier_spread`).
         scales
-            Factors of the graph's σ of rotations and of translations; energies must be taken at these.
+            Factors of the graph's σ of rotations and of translations, one for all edges or one for each; energies must be
+            taken at these.
         """
         pi = np.array(np.broadcast_to(np.asarray(prior, float), graph.n_edges))
         if not np.all((pi > 0.0) & (pi <= 1.0)):
@@ -108,8 +109,8 @@ class RobustLikelihood:
         log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2, axis=1) / sigma**2
         known = values > 0.0
         half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
-        log_inlier = half_log_det - rank * math.log(scales[1]) + _log_translation_factor(rank, tail)
-        log_inlier = log_inlier - _log_rotation_integral(graph.concentration / scales[0] ** 2, tail)
+        log_inlier = half_log_det - rank * np.log(scales[1]) + _log_translation_factor(rank, tail)
+        log_inlier = log_inlier - _log_rotation_integral(_scaled(graph.concentration, scales[0]), tail)
         return cls(pi, log_inlier, log_outlier, 3.0 + rank, tail)
 
     # ------------------------------------------------------------------ of the energy
@@ -163,6 +164,12 @@ class RobustLikelihood:
             return np.stack([self.log_odds, np.zeros_like(self.freedom), np.zeros_like(self.freedom)], axis=1)
         half = 0.5 * (self.tail + self.freedom)
         return np.stack([self.log_odds, half, np.full_like(half, 2.0 / self.tail)], axis=1)
+
+
+def _scaled(concentration: Array, scale: float | Array) -> Array:
+    """Concentrations with σ multiplied by one factor, or by one for each edge (m,)."""
+    factor = np.asarray(scale, float) ** -2.0
+    return concentration * (factor.reshape(-1, *(1,) * (concentration.ndim - 1)) if factor.ndim else factor)
 
 
 def outlier_spread(graph: PoseGraph) -> float:

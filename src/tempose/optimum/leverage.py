@@ -9,19 +9,20 @@ from tempose.model.graph import PoseGraph
 
 
 def used_of_edges(graph: PoseGraph, sigma: Array) -> tuple[Array, Array]:
-    """``tr(½Λ Σ_R)`` and ``tr(P Σ_{r+Bs})`` of every edge (m,), (m,): of its rotation, and of its translation given that.
+    """``tr(ΩΣ)`` of every edge in its two parts (m,), (m,), of the rotation and of the translation.
 
-    Together ``tr(ΩΣ)``, with Ω the joint information of the edge.
+    Ω is the joint information of the edge, and its parts are the traces of the diagonal blocks of ΩΣ: what the poses have used
+    of the numbers of either.
 
     Parameters
     ----------
     sigma
         Covariances (m, 6, 6) of what each edge measures, in j's frame, rotation first.
     """
+    P, B = graph.translation_precision_matrices, graph.coupling
     rotation = 0.5 * np.einsum("mab,mba->m", graph.concentration_matrices, sigma[:, :3, :3])
-    left = sigma[:, 3:, 3:]
-    if graph.coupling is not None:
-        B, cross = graph.coupling, sigma[:, :3, 3:]
-        mixed = B @ cross
-        left = left + mixed + np.swapaxes(mixed, 1, 2) + B @ sigma[:, :3, :3] @ np.swapaxes(B, 1, 2)
-    return np.asarray(rotation), np.asarray(np.einsum("mab,mba->m", graph.translation_precision_matrices, left))
+    moved = sigma[:, 3:]  # Cov(r + Bs, (s, r))
+    if B is not None:
+        moved = moved + B @ sigma[:, :3]
+        rotation = rotation + np.einsum("mab,mac,mcb->m", B, P, moved[:, :, :3])
+    return np.asarray(rotation), np.asarray(np.einsum("mab,mba->m", P, moved[:, :, 3:]))

@@ -18,10 +18,12 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
+from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood, outlier_spread
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
+from tempose.optimum.leverage import used_of_edges
 from tempose.optimum.newton import minimise
 from tempose.outliers import rotations
 from tempose.outliers.noise import CHANGE, EdgeEnergies, Parameters, RobustOptions, change
@@ -118,15 +120,15 @@ def fit(
     stage = _Stage(graph, priors, own)
     status, free_tail, choices = "round limit", options.tail is None, 0
     for number in range(1, options.rounds + 1):
-        poses, residuals = stage.improve(poses, parameters)
-        updated = residuals.settled(parameters, options, own)
+        poses, left = stage.improve(poses, parameters)
+        updated = left.settled(parameters, options, own)
         moved = change(parameters, updated)
         parameters = updated
         if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
             status = "collapsed"
             break
         if moved < CHANGE or number == _FIRST_CHOICE:
-            chosen = residuals.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
+            chosen = left.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
             if chosen.tail == parameters.tail and moved < CHANGE:
                 status = "converged"
                 break
@@ -151,8 +153,13 @@ def require_loops(graph: PoseGraph) -> None:
     NotApplicable
         If rotations, or translations, form no loop.
     """
-    translations = int(graph.has_translation.sum())
-    spare_rotations = graph.n_edges - (graph.n_nodes - graph.n_components)
+    tied = graph.world is not None or len(graph.fixed) > 1  # what is known about single nodes checks chains, too
+    if tied and graph.freedom.sum() > Curvature(Posterior(graph)).dimension:
+        return
+    turns, moves = graph.ranks
+    translations = int(np.sum(moves > 0))
+    poses = graph.n_nodes - len(graph.landmarks)
+    spare_rotations = int(np.sum(turns > 0)) - (poses - graph.n_components)
     spare_translations = translations - (graph.n_nodes - len(np.unique(graph.position_component)))
     for what, spare in (("rotations", spare_rotations), ("translations", spare_translations if translations else 1)):
         if spare < 1:
@@ -167,22 +174,24 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     pi = options.inlier_probability or FIRST_INLIER_PROBABILITY
     spread = options.outlier_sigma or outlier_spread(graph)
     parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
-    rotation, translation = Posterior(graph).potential_by_edge(poses)
+    rotation, translation = shared_energies(graph, poses)
     # edges that the start was built from fit it exactly and say nothing about noise
-    exact = np.where(rotation + translation <= 1e-20 * np.median(rotation + translation), 3.0, 0.0)
-    residuals = EdgeEnergies(graph, rotation, translation, exact, np.where(graph.has_translation, exact, 0.0))
+    exact = rotation + translation <= 1e-20 * np.median(rotation + translation)
+    turns, moves = graph.ranks
+    left = EdgeEnergies(graph, rotation, translation, np.where(exact, turns, 0.0), np.where(exact, moves, 0.0))
     if options.noise == "given":
         return parameters
     candidates = []
-    for s in _scales(rotation, 3):
-        for t in _scales(translation[graph.has_translation], 3):
+    between = ~graph.is_absolute & ~graph.is_landmark[graph.edge_i]
+    for s in _scales(rotation[between & (turns > 0)], int(np.sum(graph.axes < 3))):
+        for t in _scales(translation[between & (moves > 0)], graph.dimension):
             trial = replace(parameters, rotation_scale=s, translation_scale=t)
             for _ in range(3):
-                trial = residuals.updated(trial, replace(options, noise="given"), own)
-            candidates.append((residuals.log_likelihood(trial, own), trial))
+                trial = left.updated(trial, replace(options, noise="given"), own)
+            candidates.append((left.log_likelihood(trial, own), trial))
     best = max(candidates, key=lambda pair: pair[0])[1]
     for _ in range(30):
-        best = residuals.updated(best, options, own)
+        best = left.updated(best, options, own)
     return best
 
 
@@ -236,21 +245,36 @@ class _Stage:
             posterior = self.posterior(p)
             poses = self.rotations_alone.lower(posterior, poses, steps=8)
             used, nothing = self.rotations_alone.used(posterior, poses), np.zeros(self.stated.n_edges)
-            return poses, EdgeEnergies(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
+            return poses, EdgeEnergies(self.stated, *shared_energies(self.stated, poses), used, nothing)
         curvature = self.curvature(p)
         poses = minimise(curvature, poses, max_steps=4).poses
-        return poses, _residuals(self.stated, curvature, poses)
+        return poses, _residuals(self.stated, curvature, poses, p.scales(self.stated))
 
 
-def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> EdgeEnergies:
-    rotation, translation = Posterior(graph).potential_by_edge(poses)
+def shared_energies(graph: PoseGraph, poses: Poses) -> tuple[Array, Array]:
+    """Energy of each edge (m,), (m,), divided between its rotation and its translation (:mod:`tempose.outliers.noise`)."""
+    posterior = Posterior(graph)
+    rotation, translation = posterior.potential_by_edge(poses)
+    if graph.coupling is None:
+        return rotation, translation
+    r = residuals(graph, poses)
+    own, left = np.nan_to_num(r.translation), np.nan_to_num(r.unexplained)
+    moved = 0.5 * np.einsum("ma,mab,mb->m", own, graph.translation_precision_matrices, left)
+    return rotation + translation - moved, moved
+
+
+def _residuals(
+    graph: PoseGraph, curvature: Curvature, poses: Poses, scales: tuple[float | Array, float | Array] = (1.0, 1.0)
+) -> EdgeEnergies:
+    # at the present scales, since they decide how the energy of a correlated edge is divided; back to the stated noise
+    rotation, translation = (
+        energy * scale**2
+        for energy, scale in zip(shared_energies(curvature.posterior.graph, poses), scales, strict=True)
+    )
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
     except NotPositiveDefiniteError:  # some node is held by no edge that counts
         nothing = np.zeros(graph.n_edges)
         return EdgeEnergies(graph, rotation, translation, nothing, nothing)
     sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
-    scaled = curvature.posterior.graph
-    used_rotation = 0.5 * np.einsum("mab,mba->m", scaled.concentration_matrices, sigma[:, :3, :3])
-    used_translation = np.einsum("mab,mba->m", scaled.translation_precision_matrices, sigma[:, 3:, 3:])
-    return EdgeEnergies(graph, rotation, translation, used_rotation, used_translation)
+    return EdgeEnergies(graph, rotation, translation, *used_of_edges(curvature.posterior.graph, sigma))

@@ -4,9 +4,15 @@ With :math:`\gamma_k` the probability that edge k is an inlier and :math:`w_k` i
 on average over the posterior, :math:`E[e_k] = e_k + \tfrac12 u_k`, the stated σ of the rotations is to be multiplied by
 
 .. math::  s^2 = \frac{\sum_k w_k\, 2 e_k}{\sum_k \gamma_k d_k - \sum_k w_k u_k}, \qquad
-           u_k = \operatorname{tr}(P_k \Sigma_k),
+           u_k = \operatorname{tr}(\Omega_k \Sigma_k)_R,
 
 d the numbers measured and :math:`\Sigma_k` the covariance of the fitted relative pose; in the same way for translations.
+Where the two are correlated, the energy and u are divided between them by the blocks of the joint information Ω (the rotation
+gets :math:`\nu^T\Lambda\nu + \tfrac12 (Bs)^T P (r + Bs)`, the translation :math:`\tfrac12 r^T P (r + Bs)`): that is where the
+likelihood is stationary in both scales, B scaling with σ_t/σ_R.
+
+What is known about single nodes (fixes, attitudes) and sightings of landmarks have scales of their own, if there are enough
+of them; if not, their noise is kept as stated.
 The second sum below is the number of parameters that the poses have used up: without it σ comes out too small. Where
 weights of edges are equal, this is the reduced χ². The prior probability π is the mean of γ over the edges that have no
 probability of their own.
@@ -21,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from tempose._support.plain import plain
 from tempose._typing import Array
@@ -29,10 +36,14 @@ from tempose.model.bingham import log_normalizer_gradient
 from tempose.model.graph import PoseGraph
 from tempose.model.robust import RobustLikelihood
 
+_LEAST_FACTOR = 1e-6  # of the stated σ of single nodes and landmarks
 TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _MOST_STEPS = 20  # of expectation maximisation between two of the poses
 _LEAST_REDUNDANCY = 0.05  # of the inliers' numbers: below, σ cannot be told and is not divided by nothing
+FEWEST_SPARE = (
+    20  # numbers of a group beyond what its own poses take: σ is then known to 16 %, with fewer it is kept as stated
+)
 _LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 
 
@@ -70,20 +81,44 @@ class RobustOptions:
             raise OptionError(f"the tail parameter must be positive (infinite for a Gaussian), not {self.tail}")
 
 
+GROUPS = {
+    "attitude_scale": "measured orientations",
+    "fix_scale": "measured positions",
+    "sighting_scale": "sightings of landmarks",
+}
+"""Kinds of measurements with a noise of their own, beside motions between poses, by the field of :class:`Parameters`."""
+
+
 @dataclass(frozen=True)
 class Parameters:
-    """Of the likelihood: factors of the stated σ, share of inliers, tail, and the spread of wrong translations."""
+    """Of the likelihood: factors of the stated σ, share of inliers, tail, and the spread of wrong translations.
+
+    The first two factors are of motions between poses; the last three of orientations and positions of single nodes, and of
+    sightings of landmarks.
+    """
 
     rotation_scale: float
     translation_scale: float
     inlier_probability: float
     tail: float
     outlier_sigma: float
+    attitude_scale: float = 1.0
+    fix_scale: float = 1.0
+    sighting_scale: float = 1.0
 
     def facts(self) -> dict[str, float | None]:
         """Plain values for JSON: an infinite tail is null."""
         facts: dict[str, float | None] = plain(asdict(self))
         return facts
+
+    def scales(self, graph: PoseGraph) -> tuple[float | Array, float | Array]:
+        """Factors of the stated σ of each edge's rotation and translation (m,); one number each if there is one group."""
+        absolute, seen = graph.is_absolute, graph.is_landmark[graph.edge_i]
+        if not np.any(absolute) and not np.any(seen):
+            return self.rotation_scale, self.translation_scale
+        rotation = np.where(absolute, self.attitude_scale, self.rotation_scale)
+        translation = np.where(absolute, self.fix_scale, self.translation_scale)
+        return rotation, np.where(seen & ~absolute, self.sighting_scale, translation)
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, float | None]) -> Parameters:
@@ -92,10 +127,14 @@ class Parameters:
 
     def graph(self, stated: PoseGraph) -> PoseGraph:
         """The graph with its precisions at these scales."""
+        rotation, translation = (np.broadcast_to(s, stated.n_edges) for s in self.scales(stated))
         return replace(
             stated,
-            concentration=stated.concentration / self.rotation_scale**2,
-            translation_precision=stated.translation_precision / self.translation_scale**2,
+            concentration=stated.concentration / _along(rotation**2, stated.concentration),
+            translation_precision=stated.translation_precision / _along(translation**2, stated.translation_precision),
+            coupling=None
+            if stated.coupling is None
+            else stated.coupling * _along(translation / rotation, stated.coupling),
         )
 
     def likelihood(self, stated: PoseGraph, own: Array) -> RobustLikelihood:
@@ -103,13 +142,16 @@ class Parameters:
         prior = np.where(np.isnan(own), self.inlier_probability, own)
         return RobustLikelihood.of(
             stated, prior, tail=self.tail, outlier_sigma=self.outlier_sigma,
-            scales=(self.rotation_scale, self.translation_scale),
+            scales=self.scales(stated),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeEnergies:
-    """Energies of rotation and translation (m,) at the stated noise, and what the poses have used of each."""
+    """Energies of rotation and translation (m,) at the stated noise, and what the poses have used of each.
+
+    Of correlated edges the two are shares of the joint energy, see the module; they hold near the scales they were taken at.
+    """
 
     stated: PoseGraph
     rotation: Array
@@ -120,7 +162,8 @@ class EdgeEnergies:
     def energy(self, p: Parameters) -> Array:
         """Energies (m,) at the parameters' noise, on average over the posterior of the poses."""
         used = 0.5 * (self.used_rotation + self.used_translation)
-        return self.rotation / p.rotation_scale**2 + self.translation / p.translation_scale**2 + used
+        rotation, translation = p.scales(self.stated)
+        return np.asarray(self.rotation / rotation**2 + self.translation / translation**2 + used)
 
     def updated(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """One step of expectation maximisation."""
@@ -128,24 +171,35 @@ class EdgeEnergies:
         energy = self.energy(p)
         gamma = likelihood.inlier_probability(energy)
         weight = gamma * likelihood.core_weight(energy)
-        rotation_scale, translation_scale = p.rotation_scale, p.translation_scale
-        if options.noise == "auto":
-            sigma_rot, sigma_trans = self.stated.median_sigmas
-            rotation_scale = max(
-                _scale(self.rotation, gamma, weight, np.full(len(gamma), self._numbers(p)), self.used_rotation),
-                _LEAST_SIGMA / sigma_rot,
-            )
-            freedom = likelihood.freedom - 3.0
-            if np.any(freedom > 0.0):
-                translation_scale = max(
-                    _scale(self.translation, gamma, weight, freedom, self.used_translation),
-                    _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
-                )
+        scales = self._scales(p, gamma, weight) if options.noise == "auto" else {}
         pi = p.inlier_probability
         free = np.isnan(own)
         if options.inlier_probability is None and np.any(free):
             pi = float((gamma[free].sum() + 1.0) / (free.sum() + 2.0))
-        return replace(p, rotation_scale=rotation_scale, translation_scale=translation_scale, inlier_probability=pi)
+        return replace(p, inlier_probability=pi, **scales)
+
+    def _scales(self, p: Parameters, gamma: Array, weight: Array) -> dict[str, float]:
+        """The scale of each group of measurements that is estimated."""
+        graph, (sigma_rot, sigma_trans) = self.stated, self.stated.median_sigmas
+        turns, moves = graph.ranks
+        relative, seen = ~graph.is_absolute, graph.is_landmark[graph.edge_i]
+        of_rotations = self.rotation, turns * self._excess(p), self.used_rotation
+        of_translations = self.translation, moves, self.used_translation
+        kept = too_few(graph)
+        parts = {
+            "rotation_scale": (relative & (turns > 0), of_rotations, _LEAST_SIGMA / sigma_rot),
+            "translation_scale": (
+                relative & ~seen & (moves > 0), of_translations, _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
+            ),
+            "attitude_scale": (graph.is_absolute & (turns > 0), of_rotations, _LEAST_FACTOR),
+            "fix_scale": (graph.is_absolute & (moves > 0), of_translations, _LEAST_FACTOR),
+            "sighting_scale": (relative & seen, of_translations, _LEAST_FACTOR),
+        }  # fmt: skip
+        return {
+            name: max(_scale(energy[here], gamma[here], weight[here], freedom[here], used[here]), least)
+            for name, (here, (energy, freedom, used), least) in parts.items()
+            if np.any(here) and name not in kept
+        }
 
     def settled(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """Steps of expectation maximisation, poses fixed, until nothing changes."""
@@ -155,10 +209,15 @@ class EdgeEnergies:
                 break
         return p
 
-    def _numbers(self, p: Parameters) -> float:
-        """Mean of twice the rotation energy of an inlier: 3, and somewhat more where noise is wide (the sphere is curved)."""
-        lam = np.full(3, float(np.median(self.stated.mean_concentration)) / p.rotation_scale**2)
-        return float(-2.0 * lam @ log_normalizer_gradient(lam))
+    def _excess(self, p: Parameters) -> float:
+        """Mean of twice an inlier's rotation energy, per number: 1, and a bit more where noise is wide (rotations are curved)."""
+        known = self.stated.mean_concentration[self.stated.has_rotation]
+        if not len(known):
+            return 1.0
+        lam = float(np.median(known)) / p.rotation_scale**2
+        if self.stated.is_planar:
+            return float(lam * (1.0 - special.ive(1, 0.5 * lam) / special.ive(0, 0.5 * lam)))
+        return float(-2.0 * lam * np.sum(log_normalizer_gradient(np.full(3, lam))) / 3.0)
 
     def log_likelihood(self, p: Parameters, own: Array) -> float:
         """Of all measurements, at residuals freed of what the poses have taken."""
@@ -175,6 +234,26 @@ class EdgeEnergies:
         return best
 
 
+def too_few(graph: PoseGraph) -> tuple[str, ...]:
+    """Groups of :data:`GROUPS` that the graph has and whose noise is kept as stated: fewer than :data:`FEWEST_SPARE` numbers.
+
+    Numbers that determine where the whole is, and where each landmark is, check nothing and do not count.
+    """
+    turns, moves = graph.ranks
+    absolute, seen = graph.is_absolute, graph.is_landmark[graph.edge_i] & ~graph.is_absolute
+    spare = {
+        "attitude_scale": (turns[absolute].sum(), int(np.sum(graph.axes < 3))),
+        "fix_scale": (moves[absolute].sum(), len(graph.axes)),
+        "sighting_scale": (moves[seen].sum(), graph.dimension * len(np.unique(graph.edge_i[seen]))),
+    }
+    return tuple(name for name, (count, taken) in spare.items() if count and count - taken < FEWEST_SPARE)
+
+
+def _along(scale: Array, value: Array) -> Array:
+    """Factors (m,) in the shape of what they multiply (m, …)."""
+    return scale.reshape(-1, *(1,) * (value.ndim - 1))
+
+
 def _scale(energy: Array, gamma: Array, weight: Array, freedom: Array, used: Array) -> float:
     """Factor of the stated σ, with the degrees of freedom that the poses have used taken off."""
     numbers = float(gamma @ freedom)
@@ -182,10 +261,12 @@ def _scale(energy: Array, gamma: Array, weight: Array, freedom: Array, used: Arr
     return math.sqrt(max(float(weight @ (2.0 * energy)) / left, 1e-300))
 
 
+_SCALES = ("rotation_scale", "translation_scale", *GROUPS)
+
+
 def change(a: Parameters, b: Parameters) -> float:
     """Largest difference of log σ or π between two sets of parameters."""
     return max(
-        abs(math.log(b.rotation_scale / a.rotation_scale)),
-        abs(math.log(b.translation_scale / a.translation_scale)),
+        *(abs(math.log(getattr(b, name) / getattr(a, name))) for name in _SCALES),
         abs(b.inlier_probability - a.inlier_probability),
     )

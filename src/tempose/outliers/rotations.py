@@ -19,8 +19,10 @@ from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 
 
 def applies(posterior: Posterior) -> bool:
-    """Whether the graph has rotations only, equally certain about all axes, and nothing else holds its nodes."""
+    """Whether the graph has rotations only, of three equally certain axes, and nothing else holds its nodes."""
     graph = posterior.graph
+    if graph.is_planar or graph.world is not None or len(graph.fixed) > 1 or not np.all(graph.has_rotation):
+        return False
     return graph.concentration.ndim == 1 and not np.any(graph.has_translation) and posterior.priors.is_flat
 
 
