@@ -164,7 +164,7 @@ def _shared_landmarks(landmark: Index, part: Index, hangs: Index, seen: Array, w
     mean = np.stack([np.bincount(at, weight * seen[:, k], len(views)) for k in range(3)], axis=1) / total[:, None]
     start = np.searchsorted(views[:, 0], np.unique(views[:, 0])) if len(views) else np.empty(0, dtype=np.int64)
     first, second = [], []
-    for low, high in zip(start, np.append(start[1:], len(views)), strict=True):
+    for low, high in zip(start, np.append(start, len(views))[1:], strict=True):
         best = low + int(np.argmax(total[low:high]))
         for one in range(low, high):
             partners = range(one + 1, high) if high - low <= _FEW else [best]
