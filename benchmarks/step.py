@@ -69,7 +69,7 @@ def ours(posterior: Posterior, poses: Poses, threads: int, repeat: int) -> Calla
         numba.set_num_threads(threads)
         advance(
             posterior.edge_blocks, geodesic.NO_TABLE, posterior.prior_table, ops, 0, repeat, state, velocity, g, False,
-            mass, stream, False, work, batch, energies,
+            mass, stream, False, False, work, batch, energies,
         )  # fmt: skip
 
     return run

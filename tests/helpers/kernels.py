@@ -108,6 +108,7 @@ def large_run(kind: str, parallel: bool) -> list[bytes]:
         np.ones((n, 2)),
         stream_key(1, "chain"),
         False,
+        False,
         work,
         np.empty((0, 2), np.int64),
         energies,

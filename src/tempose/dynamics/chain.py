@@ -12,6 +12,7 @@ from tempose._typing import Array
 from tempose.dynamics.options import COORDINATES
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 
@@ -66,6 +67,30 @@ class ChainState:
     step: int  # steps taken: the counter of the random stream
 
 
+def inverse_masses(graph: PoseGraph, given: Array) -> Array:
+    """Inverse masses (n, 2) with zeros for rotations and positions that cannot change: infinitely heavy."""
+    movable = np.stack([graph.free[:, :3].any(axis=1), graph.free[:, 3:].any(axis=1)], axis=1)
+    return np.ascontiguousarray(np.where(movable, given, 0.0), float)
+
+
+class Momentum:
+    """Masses of the coordinates that can change, for fresh velocities and the kinetic energy ``½ vᵀMv``."""
+
+    def __init__(self, graph: PoseGraph, inverse_mass: Array) -> None:
+        inverse = np.repeat(inverse_masses(graph, inverse_mass), 3, axis=1) * graph.free
+        with np.errstate(divide="ignore"):
+            self._mass = 1.0 / inverse  # infinite where nothing moves
+        self.mass: Array = np.where(graph.free, self._mass, 0.0)
+
+    def draw(self, rng: np.random.Generator, beta: float | Array, count: tuple[int, ...] = ()) -> Array:
+        """Velocities (*count, n, 6) from their equilibrium ``N(0, M⁻¹/β)``; ``beta`` broadcasts."""
+        return np.asarray(rng.standard_normal((*count, *self._mass.shape)) / np.sqrt(beta * self._mass))
+
+    def kinetic(self, velocity: Array) -> float:
+        """Kinetic energy of velocities (n, 6)."""
+        return 0.5 * float(np.sum(self.mass * velocity**2))
+
+
 class GeodesicChain:
     """A running chain.
 
@@ -78,7 +103,8 @@ class GeodesicChain:
     key
         Random stream (2,), see :mod:`tempose._support.streams`.
     inverse_mass
-        Inverse masses (n, 2) of rotation and translation of each node; ones in the paper.
+        Inverse masses (n, 2) of rotation and translation of each node; ones in the paper. What a node does not have, or
+        what is held, does not move, whatever its mass.
     """
 
     def __init__(
@@ -93,7 +119,7 @@ class GeodesicChain:
         n = posterior.graph.n_nodes
         self.posterior = posterior
         self.key = key
-        self.inverse_mass = np.ones((n, 2)) if inverse_mass is None else np.ascontiguousarray(inverse_mass, float)
+        self.inverse_mass = inverse_masses(posterior.graph, np.ones((n, 2)) if inverse_mass is None else inverse_mass)
         if isinstance(start, Poses):
             start = ChainState(start.wxyz, start.position, np.zeros((n, 6)), 0)
         self._state = rows(n)
@@ -143,7 +169,7 @@ class GeodesicChain:
         z = np.empty((len(self._wxyz), 6))
         fill_normals(self.key[0], self.key[1], self._step, 1 << 19, z)
         scale = np.repeat(np.sqrt(self.inverse_mass / beta), 3, axis=1)
-        self._velocity[:] = scale * z
+        self._velocity[:] = scale * z * self.posterior.graph.free
 
     def stop_motion(self) -> None:
         """Set all velocities to zero."""
@@ -163,7 +189,8 @@ class GeodesicChain:
             advance(
                 self.posterior.edge_blocks, table, self.posterior.prior_table, dynamics.operations, self._step, steps,
                 self._state, self._velocity, self._gradient, fresh, self.inverse_mass, self.key,
-                dynamics.coordinates == "paper", self._work, np.empty((dynamics.batch, 2), np.int64), energies,
+                dynamics.coordinates == "paper", self.posterior.graph.is_planar, self._work,
+                np.empty((dynamics.batch, 2), np.int64), energies,
             )
         )  # fmt: skip
         self._fresh = self._fresh and not dynamics.batch

@@ -11,6 +11,9 @@ flow is a quaternion product, the projected noise ``P(a) z`` is three independen
 
 ``paper_t`` selects the coordinates: the paper's translations ``t_i = −R_iᵀ p_i`` or the world positions ``p_i``. Both
 have the same posterior; the second is better conditioned far from the origin.
+
+A node whose inverse masses are zero stays where it is, to the last bit. In a planar graph (``planar``) there is noise in the
+plane only; forces out of it there are none, so that rotations stay about z and positions at z = 0, exactly.
 """
 
 from __future__ import annotations
@@ -95,6 +98,7 @@ def _pass_over_block(
     key: Any,
     step: Any,
     paper_t: Any,
+    planar: Any,
 ) -> None:
     """Apply operations ``first:last`` to a block of nodes; none of them may need a newer gradient than ``g``."""
     begin, end = block * NODES_PER_BLOCK, min(state.shape[0], (block + 1) * NODES_PER_BLOCK)
@@ -102,6 +106,8 @@ def _pass_over_block(
     for o in range(first, last):
         if ops[o, 0] == DRIFT:
             for node in range(begin, end):
+                if inverse_mass[node, 0] == 0.0 and inverse_mass[node, 1] == 0.0:
+                    continue
                 a, p = _pose(state, node)
                 u, v = _halves(velocity, node)
                 a, p = _drift(a, p, u, v, ops[o, 1], paper_t)
@@ -111,6 +117,9 @@ def _pass_over_block(
         decay, kick, size = ops[o, 1], ops[o, 2], ops[o, 3]
         if size != 0.0:
             block_of_normals(key, step, 3 * o, begin, end - begin, noise)
+            if planar:
+                noise[: 2 * NODES_PER_BLOCK] = 0.0
+                noise[5 * NODES_PER_BLOCK :] = 0.0
         for node in range(begin, end):
             turn, push = _halves(g, node)
             if paper_t and kick != 0.0:
@@ -141,10 +150,11 @@ def node_pass(
     key: Any,
     step: Any,
     paper_t: Any,
+    planar: Any,
 ) -> None:
     """Apply operations ``first:last`` to every node."""
     for block in range((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
-        _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
+        _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t, planar)
 
 
 @kernel(parallel=True)
@@ -159,10 +169,11 @@ def node_pass_parallel(
     key: Any,
     step: Any,
     paper_t: Any,
+    planar: Any,
 ) -> None:
     """The same on all threads."""
     for block in prange((state.shape[0] + NODES_PER_BLOCK - 1) // NODES_PER_BLOCK):
-        _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t)
+        _pass_over_block(ops, first, last, block, state, velocity, g, inverse_mass, key, step, paper_t, planar)
 
 
 gradient = potential.gradient
@@ -193,6 +204,7 @@ def advance(
     inverse_mass: Any,
     key: Any,
     paper_t: Any,
+    planar: Any,
     work: Any,
     batch: Any,
     energies: Any,
@@ -225,7 +237,7 @@ def advance(
             while stop < n_ops and not (moved and ops[stop, 0] == VELOCITY and ops[stop, 2] != 0.0):
                 moved = moved or ops[stop, 0] == DRIFT
                 stop += 1
-            node_pass(ops, o, stop, state, velocity, g, inverse_mass, key, step, paper_t)
+            node_pass(ops, o, stop, state, velocity, g, inverse_mass, key, step, paper_t, planar)
             fresh = fresh and not moved
             o = stop
     return fresh
@@ -246,14 +258,15 @@ def advance_replicas(
 ) -> None:
     """Run ``steps[k]`` steps of the noise-free ``ops[k]`` from ``state[k]``, for each replica k, in position coordinates.
 
-    ``energies`` (k,) receives U at the last gradient of each; ``g`` (n, 8) is scratch.
+    ``energies`` (k,) receives U at the last gradient of each; ``g`` (n, 8) is scratch. Without noise a planar graph needs no
+    care.
     """
     key, batch = np.zeros(2, np.uint64), np.empty((0, 2), np.int64)
     for k in range(state.shape[0]):
         trace = np.empty(steps[k])
         advance(
-            blocks, NO_TABLE, prior, ops[k], 0, steps[k], state[k], velocity[k], g, False, inverse_mass, key, False, work,
-            batch, trace,
+            blocks, NO_TABLE, prior, ops[k], 0, steps[k], state[k], velocity[k], g, False, inverse_mass, key, False, False,
+            work, batch, trace,
         )  # fmt: skip
         energies[k] = trace[-1]
 

@@ -44,8 +44,21 @@ def start_poses(graph: PoseGraph, kind: str, rng: np.random.Generator) -> Poses:
 
 
 def random_poses(graph: PoseGraph, rng: np.random.Generator) -> Poses:
-    """Uniform rotations; normal positions whose spread is that of the measured translations."""
+    """Uniform rotations; normal positions whose spread is that of the measured translations.
+
+    In the plane rotations are uniform on the circle; fixed nodes are where they are held.
+    """
     t = graph.j_from_i_t[graph.has_translation]
-    scale = float(np.sqrt(np.mean(np.sum(t * t, axis=1)) / 3.0)) if len(t) else 1.0
-    wxyz = quat.random_uniform(rng, graph.n_nodes)
-    return Poses(graph.node_ids, wxyz, scale * rng.standard_normal((graph.n_nodes, 3)))
+    scale = float(np.sqrt(np.mean(np.sum(t * t, axis=1)) / graph.dimension)) if len(t) else 1.0
+    if graph.is_planar:
+        half = rng.uniform(-0.5 * np.pi, 0.5 * np.pi, graph.n_nodes)
+        wxyz = np.stack([np.cos(half), 0.0 * half, 0.0 * half, np.sin(half)], axis=1)
+    else:
+        wxyz = quat.random_uniform(rng, graph.n_nodes)
+    position = scale * rng.standard_normal((graph.n_nodes, 3))
+    position[:, graph.dimension :] = 0.0
+    at = graph.fixed_at
+    if at is not None and len(at):
+        rows = [graph.index[name] for name in at.ids]
+        wxyz[rows], position[rows] = at.wxyz, at.position
+    return Poses(graph.node_ids, wxyz, position)

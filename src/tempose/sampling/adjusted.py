@@ -19,7 +19,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._typing import Array
-from tempose.dynamics.chain import GeodesicChain
+from tempose.dynamics.chain import GeodesicChain, Momentum
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import OptionError
 from tempose.sampling.geodesic import DualAveraging, GeodesicStart, state_arrays
@@ -83,7 +83,7 @@ class AdjustedChain:
     def __init__(self, sampler: AdjustedSampler, chain: GeodesicChain, potential: float | None = None) -> None:
         self.sampler, self.chain = sampler, chain
         self.potential = chain.potential() if potential is None else potential
-        self.mass = np.repeat(1.0 / sampler.inverse_mass, 3, axis=1)
+        self.momentum = Momentum(sampler.posterior.graph, sampler.inverse_mass)
         self.beta = sampler.dynamics.beta
         letters = after_friction(sampler.scheme)
         self.orders = [letters] if letters == letters[::-1] else [letters, letters[::-1]]
@@ -112,9 +112,7 @@ class AdjustedChain:
         """Friction and noise, then a move that is accepted or turned back; its probability, gradients evaluated."""
         chain = self.chain
         noise = math.sqrt((1.0 - self.decay**2) / self.beta)
-        chain.velocity[:] = self.decay * chain.velocity + noise * rng.standard_normal(self.mass.shape) / np.sqrt(
-            self.mass
-        )
+        chain.velocity[:] = self.decay * chain.velocity + noise * self.momentum.draw(rng, 1.0)
         which, level = int(rng.integers(len(self.moves))), rng.random()
         before, potential = chain.state, self.potential
         error, gradients = self.propose(which)
@@ -126,14 +124,13 @@ class AdjustedChain:
 
     def propose(self, which: int) -> tuple[float, int]:
         """Make a move; return by how much βE has grown, and how many gradients that took."""
-        before = self.potential + self._kinetic()
+        before = self.potential + self.momentum.kinetic(self.chain.velocity)
         at_last_kick = float(self.chain.run(self.moves[which], 1)[-1])
         ends_with_kick = self.orders[which][-1] == "b"
         self.potential = at_last_kick if ends_with_kick else self.chain.potential()
-        return self.beta * (self.potential + self._kinetic() - before), 1 if ends_with_kick else 2
-
-    def _kinetic(self) -> float:
-        return 0.5 * float(np.sum(self.mass * self.chain.velocity**2))
+        return self.beta * (
+            self.potential + self.momentum.kinetic(self.chain.velocity) - before
+        ), 1 if ends_with_kick else 2
 
 
 def tune_adjusted(sampler: AdjustedSampler, slowest: float, seed: int) -> AdjustedSampler:

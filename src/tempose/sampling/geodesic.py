@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tempose._support import streams
 from tempose._typing import Array
-from tempose.dynamics.chain import ChainState, Dynamics, GeodesicChain
+from tempose.dynamics.chain import ChainState, Dynamics, GeodesicChain, Momentum
 from tempose.dynamics.schemes import Scheme
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -146,7 +146,7 @@ class MetropolisChain:
     def __init__(self, sampler: MetropolisSampler, chain: GeodesicChain, potential: float | None = None) -> None:
         self.sampler, self.chain = sampler, chain
         self.potential = chain.potential() if potential is None else potential
-        self.mass = np.repeat(1.0 / sampler.inverse_mass, 3, axis=1)
+        self.momentum = Momentum(sampler.posterior.graph, sampler.inverse_mass)
         # "obabo" without friction is kick, geodesic, kick; β → ∞ takes its noise away
         d = sampler.dynamics
         self.leapfrog = replace(d, scheme=Scheme("obabo"), friction=0.0, beta=math.inf)
@@ -166,7 +166,7 @@ class MetropolisChain:
     def trajectory(self, rng: np.random.Generator) -> tuple[float, int]:
         """Propose and accept or reject; return the probability of acceptance and the number of gradients."""
         chain = self.chain
-        chain.velocity[:] = rng.standard_normal(self.mass.shape) / np.sqrt(self.beta * self.mass)
+        chain.velocity[:] = self.momentum.draw(rng, self.beta)
         steps = int(rng.integers(-(-self.steps // 2), self.steps + self.steps // 2 + 1))
         level = rng.random()
         before, potential = chain.state, self.potential
@@ -179,12 +179,9 @@ class MetropolisChain:
 
     def propose(self, steps: int) -> float:
         """Follow the dynamics; return by how much βE has grown."""
-        before = self.potential + self._kinetic()
+        before = self.potential + self.momentum.kinetic(self.chain.velocity)
         self.potential = float(self.chain.run(self.leapfrog, steps)[-1])
-        return self.beta * (self.potential + self._kinetic() - before)
-
-    def _kinetic(self) -> float:
-        return 0.5 * float(np.sum(self.mass * self.chain.velocity**2))
+        return self.beta * (self.potential + self.momentum.kinetic(self.chain.velocity) - before)
 
 
 class DualAveraging:

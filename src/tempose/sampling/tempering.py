@@ -27,6 +27,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._typing import Array, Index
+from tempose.dynamics.chain import Momentum, inverse_masses
 from tempose.errors import NotApplicable
 from tempose.model.posterior import Posterior
 from tempose.numerics.layout import DRIFT, VELOCITY
@@ -108,7 +109,8 @@ class TemperingChain:
         base, (count, n) = sampler.rungs[0], wxyz.shape[:2]
         self.posterior = base.posterior
         self.betas = sampler.betas
-        self.mass = np.repeat(1.0 / base.inverse_mass, 3, axis=1)
+        self.momentum = Momentum(base.posterior.graph, base.inverse_mass)
+        self.inverse_mass = inverse_masses(base.posterior.graph, base.inverse_mass)
         self.steps = np.array([rung.steps for rung in sampler.rungs])
         self.step = np.array([rung.dynamics.step for rung in sampler.rungs])
         self._state = rows(count * n).reshape(count, n, 8)
@@ -154,14 +156,13 @@ class TemperingChain:
         from tempose.numerics.steps import advance_replicas
 
         before, potential = self._state.copy(), np.empty_like(self.potential)
-        noise = rng.standard_normal((len(before), *self.mass.shape))
-        velocity = noise / np.sqrt(self.betas[:, None, None] * self.mass)
+        velocity = self.momentum.draw(rng, self.betas[:, None, None], (len(before),))
         steps = rng.integers(-(-self.steps // 2), self.steps + self.steps // 2 + 1)
         level = rng.random(len(before))
         energy = self.potential + self._kinetic(velocity)
         advance_replicas(
             self.posterior.edge_blocks, self.posterior.prior_table, leapfrogs(share * self.step), steps, self._state,
-            velocity, self.sampler.rungs[0].inverse_mass, self._gradient, self._work, potential,
+            velocity, self.inverse_mass, self._gradient, self._work, potential,
         )  # fmt: skip
         error = self.betas * (potential + self._kinetic(velocity) - energy)
         rates = np.exp(np.minimum(0.0, -np.where(np.isfinite(error), error, np.inf)))
@@ -181,7 +182,7 @@ class TemperingChain:
         return np.asarray(np.exp(np.minimum(0.0, np.diff(self.betas) * np.diff(self.potential))))
 
     def _kinetic(self, velocity: Array) -> Array:
-        return np.asarray(0.5 * np.einsum("na,kna->k", self.mass, velocity**2))
+        return np.asarray(0.5 * np.einsum("na,kna->k", self.momentum.mass, velocity**2))
 
 
 def leapfrogs(step: Array) -> Array:
@@ -198,11 +199,9 @@ def hottest(posterior: Posterior, beta: float) -> float:
     """The β at which an ordinary edge may turn over, at most ``beta``."""
     graph = posterior.graph
     turned = np.linalg.eigvalsh(graph.concentration_matrices)[:, -1]
-    shift = (
-        np.einsum("maa->m", graph.translation_precision_matrices)
-        / 3.0
-        * np.sum(np.nan_to_num(graph.j_from_i_t) ** 2, axis=1)
-    )
+    axes = np.full(graph.n_edges, 3.0) if graph.translation_precision.ndim == 1 else np.maximum(graph.ranks[1], 1.0)
+    mean = np.einsum("maa->m", graph.translation_precision_matrices) / axes
+    shift = mean * np.sum(np.nan_to_num(graph.j_from_i_t) ** 2, axis=1)
     return min(beta, HOTTEST / max(float(np.median(turned + 2.0 * shift)), 1e-300))
 
 
@@ -220,7 +219,7 @@ def first_guess(posterior: Posterior, beta: float) -> tuple[int, float]:
             "comes back; use another sampler, and --starts to see the Gaussian odds of other modes"
         )
     span = math.log(beta / hottest(posterior, beta))
-    return _rungs(math.sqrt(6 * posterior.graph.n_nodes / (2.0 * math.pi)) * span), span
+    return _rungs(math.sqrt(int(posterior.graph.free.sum()) / (2.0 * math.pi)) * span), span
 
 
 def tune_tempering(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempose._typing import Array
+from tempose.dynamics.chain import inverse_masses
 from tempose.model.poses import Poses
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
@@ -25,7 +26,7 @@ MOST_THINNING = 1_000
 class Tuning:
     """What :func:`tune` found."""
 
-    inverse_mass: Array  # (n, 2)
+    inverse_mass: Array  # (n, 2); zero for what cannot change
     step: float
     friction: float
     thin: int
@@ -43,27 +44,31 @@ def tune(curvature: Curvature, poses: Poses, *, identity_mass: bool = False) -> 
         laplace = curvature.factored(diagonal, off)
     except NotPositiveDefiniteError:
         diagonal, off = curvature.held_blocks(wxyz, position, exact=False)
+    graph = curvature.posterior.graph
     mass = _masses(curvature, diagonal, identity_mass)
-    weight = np.repeat(mass * [0.25, 1.0], 3, axis=1)  # kinetic energy ½ m|u|² with ω = 2u
+    weight = np.repeat(mass * [0.25, 1.0], 3, axis=1)[:, graph.axes]  # kinetic energy ½ m|u|² with ω = 2u
     fastest = math.sqrt(_largest(curvature, diagonal, off, weight))
     slowest = math.sqrt(_smallest(curvature, laplace, poses, weight)) if laplace is not None else fastest / 30.0
     step = STEP_TIMES_FREQUENCY / fastest
     friction = 2.0 * slowest
     thin = int(np.clip(math.ceil(3.0 / (slowest * step)), 1, MOST_THINNING))
-    return Tuning(1.0 / mass, step, friction, thin, fastest, slowest, laplace)
+    return Tuning(inverse_masses(graph, 1.0 / mass), step, friction, thin, fastest, slowest, laplace)
 
 
 def _masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
     """Scalar masses (n, 2) from the diagonal of the Hessian; held nodes move like the others."""
     if identity:
         return np.ones((len(diagonal), 2))
+    turns = int(np.sum(curvature.posterior.graph.axes < 3))
     trace = np.stack(
-        [np.trace(diagonal[:, :3, :3], axis1=1, axis2=2), np.trace(diagonal[:, 3:, 3:], axis1=1, axis2=2)], axis=1
-    ) / 3.0  # fmt: skip
+        [np.trace(diagonal[:, part, part], axis1=1, axis2=2) / count for part, count in (
+            (slice(turns), turns), (slice(turns, None), diagonal.shape[1] - turns),
+        )], axis=1,
+    )  # fmt: skip
     held = np.stack([curvature.held[:, :3].all(axis=1), curvature.held[:, 3:].all(axis=1)], axis=1)
     typical = np.array([np.median(trace[~held[:, k], k]) if np.any(~held[:, k]) else 1.0 for k in range(2)])
     trace = np.where(held, typical, trace)
-    return np.maximum(trace, 1e-6 * typical) * [4.0, 1.0]
+    return np.asarray(np.maximum(trace, 1e-6 * typical) * [4.0, 1.0])
 
 
 def _apply(curvature: Curvature, diagonal: Array, off: Array, x: Array) -> Array:
@@ -77,7 +82,7 @@ def _apply(curvature: Curvature, diagonal: Array, off: Array, x: Array) -> Array
 
 def _largest(curvature: Curvature, diagonal: Array, off: Array, weight: Array) -> float:
     """Largest eigenvalue of M⁻¹H by power iteration, with a little to spare."""
-    root = np.where(curvature.held, 0.0, 1.0 / np.sqrt(weight))
+    root = np.where(curvature.held[:, curvature.posterior.graph.axes], 0.0, 1.0 / np.sqrt(weight))
     x = np.random.default_rng(0).standard_normal(weight.shape) * (root > 0)
     value = 1.0
     for _ in range(40):
@@ -93,7 +98,11 @@ def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array)
     Moving a whole component costs nothing and is no mode of the posterior: such motions are projected out in the
     metric M. What is left is orthogonal to them, so the factor with one node held solves for it exactly.
     """
-    free_motions = curvature.gauge_motions(poses)
+    graph = curvature.posterior.graph
+    axes = graph.axes
+    motions = curvature.gauge_motions(poses).reshape(len(poses), 6, -1)
+    moves_held = np.any(motions[~graph.free], axis=0)  # with a fixed node held there is no such motion
+    free_motions = motions[:, axes][:, :, ~moves_held].reshape(weight.size, -1)
     weighted = weight.reshape(-1, 1) * free_motions
     gram = free_motions.T @ weighted
 
@@ -101,11 +110,11 @@ def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array)
         return np.asarray(x - free_motions @ np.linalg.solve(gram, weighted.T @ x)) if free_motions.shape[1] else x
 
     x = shape_only(np.random.default_rng(1).standard_normal(weight.size))
-    w = weight.reshape(-1)
+    w, held = weight.reshape(-1), curvature.held[:, axes].reshape(-1)
     value = 1.0
     for _ in range(15):
         x /= max(math.sqrt(float(x @ (w * x))), 1e-300)
-        rhs = np.where(curvature.held.reshape(-1), 0.0, w * x)
+        rhs = np.where(held, 0.0, w * x)
         x = shape_only(factor.solve(rhs))
         value = math.sqrt(float(x @ (w * x)))
     return 1.0 / max(value, 1e-300)
