@@ -1,14 +1,16 @@
 r"""Likelihoods that survive wrong edges: a function ρ of each edge's quadratic energy, in place of the energy itself.
 
-With :math:`e_k = \nu^T\Lambda\nu + \tfrac12 r^T P r` the energy of edge k, its measurement comes, with prior probability
-:math:`\pi_k`, from the inlier density, and else from a broad one that does not depend on the poses:
+With :math:`e_k = \nu^T\Lambda\nu + \tfrac12 (r + Bs)^T P (r + Bs)` the energy of edge k, its measurement comes, with prior
+probability :math:`\pi_k`, from the inlier density, and else from a broad one that does not depend on the poses:
 
 .. math::
 
     p(\text{inlier}) = c_k\, e^{-\mathrm{core}(e_k)}, \qquad
     p(\text{outlier}) = o_k = \frac{1}{\text{all rotations}} \cdot N(t_{ij};\, 0, \sigma_o^2 I) .
 
-Densities are with respect to the uniform probability measure on rotations times Lebesgue measure on translations. The
+Densities are with respect to the uniform probability measure on rotations (those about z, in the plane) times Lebesgue measure on
+translations. A wrong position of a single node is anywhere where the measured ones are: their mean and their spread take the
+place of 0 and :math:`\sigma_o`. Correlations change no constant: given the rotation they only shift the translation. The
 core is e itself (Bingham × Gaussian), or heavy-tailed: if the edge's precisions are multiplied by an unknown w,
 :math:`w \sim \Gamma(\tfrac\nu2, \tfrac\nu2)`, with d numbers in the measurement,
 
@@ -38,6 +40,7 @@ from scipy import interpolate, special
 
 from tempose._typing import Array
 from tempose.errors import ArgumentError
+from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer
 from tempose.model.graph import PoseGraph
 
@@ -62,7 +65,7 @@ class RobustLikelihood:
     log_outlier
         Logarithm of the outlier density at the measurement, log o (m,).
     freedom
-        Numbers d (m,) in the measurement: 3 for a rotation, 6 with a translation.
+        Numbers d (m,) in the measurement: 3 for a rotation, 6 with a translation; 1 and 3 in the plane.
     tail
         ν of the heavy-tailed core; infinite for the Gaussian core.
     """
@@ -92,7 +95,8 @@ class RobustLikelihood:
         tail
             ν > 0; infinite for the Gaussian core.
         outlier_sigma
-            σ_o per axis of wrong translations; by default the spread of the measured ones (:func:`outlier_spread`).
+            σ_o per axis of wrong translations; by default the spread of the measured ones (:func:`outlier_spread`). That of
+            wrong positions of single nodes is always the spread of the measured ones (:func:`absolute_spread`).
         scales
             Factors of the graph's σ of rotations and of translations, one for all edges or one for each; energies must be
             taken at these.
@@ -105,13 +109,17 @@ class RobustLikelihood:
         sigma = outlier_spread(graph) if outlier_sigma is None else outlier_sigma
         if not sigma > 0.0:
             raise ArgumentError(f"the spread of wrong translations must be positive, not {sigma}")
-        values, seen, rank = _translations(graph)
-        log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2, axis=1) / sigma**2
+        center, absolute_sigma = absolute_spread(graph)
+        wide = np.where(graph.is_absolute, absolute_sigma or sigma, sigma)
+        values, seen, rank = _translations(graph, np.where(graph.is_absolute[:, None], center, 0.0))
+        log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * np.log(wide)) - 0.5 * np.sum(seen**2, axis=1) / wide**2
         known = values > 0.0
         half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
-        log_inlier = half_log_det - rank * np.log(scales[1]) + _log_translation_factor(rank, tail)
-        log_inlier = log_inlier - _log_rotation_integral(_scaled(graph.concentration, scales[0]), tail)
-        return cls(pi, log_inlier, log_outlier, 3.0 + rank, tail)
+        turns = graph.ranks[0]
+        log_inlier = half_log_det - rank * np.log(scales[1]) + _log_translation_factor(rank, tail, turns)
+        scaled = _scaled(graph.concentration, scales[0])
+        log_inlier = log_inlier - _log_rotation_integral(scaled, tail, turns, graph.is_planar)
+        return cls(pi, log_inlier, log_outlier, turns + rank, tail)
 
     # ------------------------------------------------------------------ of the energy
 
@@ -173,16 +181,33 @@ def _scaled(concentration: Array, scale: float | Array) -> Array:
 
 
 def outlier_spread(graph: PoseGraph) -> float:
-    """Root mean square per axis of the measured translations; 1 if there are none."""
-    t = graph.j_from_i_t[graph.has_translation]
+    """Root mean square per axis of the measured translations between nodes; 1 if there are none."""
+    t = graph.j_from_i_t[graph.has_translation & ~graph.is_absolute, : graph.dimension]
     return float(np.sqrt(np.mean(t**2))) or 1.0 if len(t) else 1.0
 
 
-def _translations(graph: PoseGraph) -> tuple[Array, Array, Array]:
-    """Eigenvalues (m, 3) of the precisions, the measured translation along the axes that have one (m, 3), their number (m,)."""
-    t = np.nan_to_num(graph.j_from_i_t)
+def absolute_spread(graph: PoseGraph) -> tuple[Array, float]:
+    """Mean (3,) of the measured positions of single nodes, and their root mean square per axis about it; 0 if there are none.
+
+    With a single place there is no spread: that of the translations between nodes stands in.
+    """
+    t = graph.j_from_i_t[graph.has_translation & graph.is_absolute]
+    if not len(t):
+        return np.zeros(3), 0.0
+    center = t.mean(axis=0)
+    spread = float(np.sqrt(np.mean((t - center)[:, : graph.dimension] ** 2)))
+    return center, spread if spread > 1e-9 * float(np.abs(t).max(initial=0.0)) else outlier_spread(graph)
+
+
+def _translations(graph: PoseGraph, center: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues (m, 3) of the precisions; the translation minus ``center`` along their axes (m, 3); how many there are (m,).
+
+    Both are zero along axes that have no precision.
+    """
+    t = np.nan_to_num(graph.j_from_i_t - center)
     if graph.translation_precision.ndim == 1:
         values = np.repeat((graph.translation_precision * graph.has_translation)[:, None], 3, axis=1)
+        values[:, graph.dimension :] = 0.0
         along = t
     else:
         values, vectors = np.linalg.eigh(graph.translation_precision_matrices)
@@ -192,8 +217,8 @@ def _translations(graph: PoseGraph) -> tuple[Array, Array, Array]:
     return values, np.where(known, along, 0.0), known.sum(axis=1).astype(float)
 
 
-def _log_translation_factor(rank: Array, tail: float) -> Array:
-    """Logarithm of 1/∫ of the translation's part, for unit precision.
+def _log_translation_factor(rank: Array, tail: float, turns: Array) -> Array:
+    """Logarithm of 1/∫ of the translation's part, for unit precision, of edges with ``turns`` (m,) numbers of rotation.
 
     With heavy tails the d-dimensional core integrates over k translations to that of d − k numbers, times
     ``(πν)^{k/2} Γ((ν + d − k)/2) / Γ((ν + d)/2)``.
@@ -201,59 +226,69 @@ def _log_translation_factor(rank: Array, tail: float) -> Array:
     if math.isinf(tail):
         return -0.5 * rank * _LOG_2PI
     return (
-        special.gammaln(0.5 * (tail + 3.0 + rank))
-        - special.gammaln(0.5 * (tail + 3.0))
+        special.gammaln(0.5 * (tail + turns + rank))
+        - special.gammaln(0.5 * (tail + turns))
         - 0.5 * rank * math.log(math.pi * tail)
     )
 
 
-def _log_rotation_integral(concentration: Array, tail: float) -> Array:
-    """Logarithm (m,) of the mean over all rotations of what is left: ``exp(−core)`` of three numbers."""
+def _log_rotation_integral(
+    concentration: Array, tail: float, turns: Array | float = 3.0, planar: bool = False
+) -> Array:
+    """Logarithm (m,) of the mean over all rotations of what is left: ``exp(−core)`` of ``turns`` (m,) numbers."""
+    axes = 1 if planar else 3
     if concentration.ndim == 1:
         if concentration.max(initial=0.0) == concentration.min(initial=np.inf):
-            return np.full(len(concentration), _log_mean_over_rotations(np.full((1, 3), concentration[0]), tail)[0])
+            return np.full(len(concentration), _log_mean_over_rotations(np.full((1, axes), concentration[0]), tail)[0])
         unique, where = np.unique(concentration, return_inverse=True)
         if len(unique) <= _FEW:
-            return _log_mean_over_rotations(np.repeat(unique[:, None], 3, axis=1), tail)[where]
-        return _isotropic(unique, tail)[where]
+            return _log_mean_over_rotations(np.repeat(unique[:, None], axes, axis=1), tail)[where]
+        return _isotropic(unique, tail, axes)[where]
     values = np.maximum(concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration), 0.0)
     sure = values.min(axis=1) > _NARROW
-    if math.isinf(tail) or sure.sum() <= _FEW:
+    if math.isinf(tail):
         return _log_mean_over_rotations(values, tail)
-    out = np.empty(len(values))
-    # where the sphere is as good as flat only the product of the three concentrations counts
-    out[sure] = _isotropic(np.exp(np.log(values[sure]).mean(axis=1)), tail)
-    out[~sure] = _log_mean_over_rotations(values[~sure], tail)
+    out = np.zeros(len(values))
+    if sure.sum() > _FEW:
+        # where the sphere is as good as flat only the product of the three concentrations counts
+        out[sure] = _isotropic(np.exp(np.log(values[sure]).mean(axis=1)), tail)
+    else:
+        sure = np.zeros_like(sure)
+    turns = np.broadcast_to(turns, len(values))
+    for count in np.unique(turns[~sure & (turns > 0)]):  # fewer for edges that say nothing about some axes
+        here = ~sure & (turns == count)
+        out[here] = _log_mean_over_rotations(values[here], tail, float(count))
     return out
 
 
-def _isotropic(concentration: Array, tail: float) -> Array:
+def _isotropic(concentration: Array, tail: float, axes: int = 3) -> Array:
     """:func:`_log_mean_over_rotations` of equal concentrations λ (k,), to 1e-6, by a table and its two asymptotes.
 
-    For small λ the logarithm is proportional to λ, for large λ it falls by 3/2 log λ.
+    For small λ the logarithm is proportional to λ, for large λ it falls by ½ log λ an axis.
     """
-    table = _isotropic_table(tail)
+    table = _isotropic_table(tail, axes)
     inside = np.clip(concentration, _LOWEST, _HIGHEST)
-    above = -1.5 * np.log(np.maximum(concentration / _HIGHEST, 1.0))
+    above = -0.5 * axes * np.log(np.maximum(concentration / _HIGHEST, 1.0))
     return np.asarray(table(np.log(inside)) * np.minimum(concentration / _LOWEST, 1.0) + above)
 
 
 @lru_cache(maxsize=16)
-def _isotropic_table(tail: float) -> interpolate.CubicSpline:
+def _isotropic_table(tail: float, axes: int = 3) -> interpolate.CubicSpline:
     """:func:`_log_mean_over_rotations` of equal concentrations as a function of log λ; made once for each ν."""
     x = np.arange(math.log(_LOWEST), math.log(_HIGHEST) + 2.0 * _SPACING, _SPACING)
-    return interpolate.CubicSpline(x, _log_mean_over_rotations(np.repeat(np.exp(x)[:, None], 3, axis=1), tail))
+    return interpolate.CubicSpline(x, _log_mean_over_rotations(np.repeat(np.exp(x)[:, None], axes, axis=1), tail))
 
 
-def _log_mean_over_rotations(concentrations: Array, tail: float) -> Array:
-    """Mean over S³ of ``exp(−νᵀΛν)``, or of ``(1 + 2νᵀΛν/ν_t)^(−(ν_t + 3)/2)``, for Λ = diag of (k, 3).
+def _log_mean_over_rotations(concentrations: Array, tail: float, turns: float | None = None) -> Array:
+    """Mean over S³ of ``exp(−νᵀΛν)``, or of ``(1 + 2νᵀΛν/ν_t)^(−(ν_t + d)/2)``, for Λ = diag of (k, 3).
 
-    The power is a Gamma mixture of exponentials, ``∫ u^(α−1) e^(−u(1 + 2E/ν_t)) du / Γ(α)`` with α = (ν_t + 3)/2, so its mean
-    is one of Bingham normalisers; in log u, the trapezoidal rule converges geometrically.
+    With one concentration each, (k, 1), the mean is over the circle. The numbers d are as many as there are axes, or ``turns``.
+    The power is a Gamma mixture of exponentials, ``∫ u^(α−1) e^(−u(1 + 2E/ν_t)) du / Γ(α)`` with α = (ν_t + d)/2, so its mean
+    is one of Bingham (or von Mises) normalisers; in log u, the trapezoidal rule converges geometrically.
     """
     if math.isinf(tail):
-        return log_normalizer(concentrations) - _LOG_AREA
-    shape = 0.5 * (tail + 3.0)
+        return _log_mean_of_exponential(concentrations)
+    shape = 0.5 * (tail + (concentrations.shape[1] if turns is None else turns))
     # to the right the integrand falls like exp(−u); to the left like u^(ν_t/2), and like u^α where 2uλ/ν_t < 1
     uniform = math.log(0.5 * tail) - math.log(max(float(concentrations.max(initial=1.0)), 1.0))
     low, high = max(-72.0 / tail, uniform - 18.0), math.log(shape + 12.0 * math.sqrt(shape) + 40.0)
@@ -263,5 +298,12 @@ def _log_mean_over_rotations(concentrations: Array, tail: float) -> Array:
     out = np.empty(len(concentrations))
     for k in range(0, len(out), 256):
         scaled = (2.0 / tail) * u[:, None] * concentrations[k : k + 256, None, :]
-        out[k : k + 256] = special.logsumexp(weight + log_normalizer(scaled) - _LOG_AREA, axis=1)
+        out[k : k + 256] = special.logsumexp(weight + _log_mean_of_exponential(scaled), axis=1)
     return out
+
+
+def _log_mean_of_exponential(concentrations: Array) -> Array:
+    """Logarithm of the mean of ``exp(−νᵀΛν)`` over all rotations, Λ = diag of (…, 3), or over those about z, (…, 1)."""
+    if concentrations.shape[-1] == 1:
+        return von_mises.log_normalizer(concentrations[..., 0])
+    return log_normalizer(concentrations) - _LOG_AREA

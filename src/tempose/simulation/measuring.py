@@ -17,6 +17,7 @@ import numpy as np
 
 from tempose._typing import Array
 from tempose.geometry import quaternion as quat
+from tempose.model import von_mises
 from tempose.model.bingham import Bingham
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
@@ -85,7 +86,7 @@ def _turns(graph: PoseGraph, rng: np.random.Generator) -> Array:
     if graph.is_planar:
         angle = np.zeros(m)
         known = concentration > 0.0
-        angle[known] = rng.vonmises(0.0, 0.5 * concentration[known])
+        angle[known] = von_mises.sample(rng, concentration[known])
         turn[:, 0], turn[:, 3] = np.cos(0.5 * angle), np.sin(0.5 * angle)
     elif concentration.ndim == 1:
         for value in np.unique(concentration[concentration > 0.0]):
