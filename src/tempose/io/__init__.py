@@ -2,7 +2,7 @@
 
 | format         | file                        | graph | poses | precisions                        |
 |----------------|-----------------------------|-------|-------|-----------------------------------|
-| g2o            | ``.g2o``                    | yes   | yes   | 6×6 information                   |
+| g2o            | ``.g2o``                    | yes   | yes   | 6×6 information, 3×3 in the plane |
 | csv            | ``.csv``                    | yes   | yes   | anything a graph can hold         |
 | 3dmatch        | ``.log``, a scene's folder  | yes   | yes   | none: ``sigma_rot_deg/trans``     |
 | tum            | ``.tum``                    | no    | yes   | –                                 |

@@ -11,18 +11,38 @@ measures ``j_from_i``: ``x_j = R(q) x_i + t``, with potential
 
     U = λ |ν|² + ½ τ |t − R_j (c_i − c_j)|²,   ν = vec(q ⊗ conj(q_j q̄_i)),   |ν| = sin(θ/2).
 
-- ``tx, ty, tz`` empty, or left out of the table: a rotation-only edge (its ``tau`` is not looked at).
+- ``tx, ty, tz`` (or ``x, y, z``) empty, or left out of the table: a rotation-only edge (its ``tau`` is not looked at).
+- ``qw, qx, qy, qz`` empty: an edge that measures a position only (its ``lambda`` is not looked at).
 - instead of ``lambda``: ``lambda_1, lambda_2, lambda_3`` (``νᵀ diag(λ) ν``) or the upper triangle ``lambda_xx,
   lambda_xy, lambda_xz, lambda_yy, lambda_yz, lambda_zz`` (``νᵀΛν``); instead of ``tau``: ``tau_1, tau_2, tau_3`` or
-  ``tau_xx … tau_zz``; axes of node j.
-  Read with ``precision="full"`` they are kept, otherwise reduced by the trace rule ``λ = 3/tr(Λ⁻¹)``.
-- without a ``lambda`` (``tau``) column, ``sigma_rot_deg`` (``sigma_trans``) must be given: ``λ = 2/σ²``, ``τ = 1/σ²``.
+  ``tau_xx … tau_zz``; axes of node j. Or ``sigma_rot_deg`` (degrees) and ``sigma_trans``: ``λ = 2/σ²``, ``τ = 1/σ²``; without
+  any such column the options of these names must be given.
+- errors of rotation and translation that are correlated: ``coupling_xx … coupling_zz``, the nine numbers of B by rows
+  (``½ τ |r + Bs|²``, ``s = 2wν``; :class:`tempose.model.graph.PoseGraph`). Or, in place of all these, the joint information or
+  covariance of the error (rotation vector in radians, translation) of measured against true, in the axes of j: its upper
+  triangle ``info_rx_rx, info_rx_ry, …, info_z_z`` or ``cov_rx_rx …``, axes in the order ``rx ry rz x y z``; cells of what was
+  not measured are empty.
+- ``arm_x, arm_y, arm_z``: the point of node i that the translation is about, in i's frame (``c_i + R_iᵀ arm`` in place of c_i).
 - the optional column ``inlier_prior`` holds the prior probability, above 0 and at most 1, that the edge is right, for robust
   solves; empty where the edge has none of its own.
 - a row with an empty ``j`` declares node i; its q and t, if given, are the node's pose ``world_from_node``, a start and
-  not a measurement. A number from 1 in the optional column ``fixed`` declares the node fixed, the first one first.
+  not a measurement. A number from 1 in the optional column ``fixed`` declares the node fixed there, the first one first; a 1 in
+  the column ``landmark``, here or in a row that starts at it, that it has a position only.
+- a row with ``world`` for j is about node i alone: ``tx, ty, tz`` is its measured position (of its antenna, with an arm), q its
+  measured orientation ``world_from_node``, precisions in the axes of the world.
 
-**Poses**, one row per node, ``world_from_node``: ``x_world = R(q) x_node + (x, y, z)``; more columns are ignored::
+**In the plane** ``theta`` (radians) or ``theta_deg`` stands in place of ``qw, qx, qy, qz``, and there is no z::
+
+    i, j, theta, tx, ty, lambda, tau
+
+with ``tau_xx, tau_xy, tau_yy`` for a matrix, ``coupling_x, coupling_y`` for B, ``info_theta_theta, info_theta_x, …, info_y_y`` for
+the joint information (θ in radians first), and ``arm_x, arm_y``.
+
+Coordinates of the world beyond 10 000 are those of a map: a whole-numbered origin is subtracted, digit by digit, and added
+again on writing, with the comment ``# world_origin x y z`` that says what it was.
+
+**Poses**, one row per node, ``world_from_node``: ``x_world = R(q) x_node + (x, y, z)``, in the plane ``theta`` in place of q and
+no z; more columns are ignored::
 
     id, x, y, z, qw, qx, qy, qz
 
@@ -45,19 +65,34 @@ import numpy as np
 from tempose._support.tables import csv_lines
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
-from tempose.io._text import NumberReader, number_text, plural, read_text, unit_quaternions, write_text
+from tempose.geometry import quaternion as quat
+from tempose.io._text import (
+    NumberReader,
+    exact_difference,
+    exact_sum_text,
+    number_text,
+    plural,
+    read_text,
+    unit_quaternions,
+    write_text,
+)
 from tempose.io.options import ReadOptions
+from tempose.model import absolute
 from tempose.model import precision as precisions
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
+from tempose.model.measurements import about_z, origin_of
 from tempose.model.poses import POSE_COLUMNS, Poses
 
 FORMAT = "csv"
 _Q = ["qw", "qx", "qy", "qz"]
-_T = ["tx", "ty", "tz"]
 _POSE = list(POSE_COLUMNS)
-_PAIRS = ["xx", "xy", "xz", "yy", "yz", "zz"]
-_UPPER = np.triu_indices(3)
+_PAIRS = {3: ["xx", "xy", "xz", "yy", "yz", "zz"], 2: ["xx", "xy", "yy"]}
+_COUPLING = {3: [f"coupling_{a}{b}" for a in "xyz" for b in "xyz"], 2: ["coupling_x", "coupling_y"]}
+_ARM = {3: ["arm_x", "arm_y", "arm_z"], 2: ["arm_x", "arm_y"]}
+_JOINT_AXES = {3: ["rx", "ry", "rz", "x", "y", "z"], 2: ["theta", "x", "y"]}
+_JOINT_ROWS = {3: np.arange(6), 2: np.array([2, 3, 4])}
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_ORIGIN = re.compile(r"^#\s*world_origin\s+(-?\d{1,15})\s+(-?\d{1,15})\s+(-?\d{1,15})\s*$", re.MULTILINE)
 
 
 # ---------------------------------------------------------------------- tables and names
@@ -71,6 +106,26 @@ class _Table:
     column: dict[str, int]
     line: list[int]
     cells: list[list[str]]
+    origin: Array | None
+    """What the table says was subtracted from coordinates of the world (3,)."""
+
+    @property
+    def is_planar(self) -> bool:
+        return not any(name in self.column for name in _Q) and bool({"theta", "theta_deg"} & set(self.column))
+
+    @property
+    def turn_names(self) -> list[str]:
+        """Columns of rotations."""
+        if not self.is_planar:
+            return _Q
+        return ["theta"] if "theta" in self.column else ["theta_deg"]
+
+    def turns(self, reader: NumberReader, rows: Sequence[int], what: str, notices: list[str]) -> Array:
+        """Quaternions (k, 4) of some rows."""
+        values = self.numbers(reader, rows, self.turn_names)
+        if self.is_planar:
+            return about_z(values[:, 0] if "theta" in self.column else np.radians(values[:, 0]))
+        return unit_quaternions(self.path, self.lines(rows), values, what, notices)
 
     def pick(self, rows: Sequence[int], names: Sequence[str]) -> list[list[str]]:
         """The named cells of some rows."""
@@ -104,9 +159,14 @@ def header(text: str) -> tuple[list[str], str]:
     return [cell.strip().strip('"').strip().lower() for cell in first.split(delimiter)], delimiter
 
 
-def _read_table(path: PathLike, required: Sequence[str]) -> _Table:
+def _read_table(path: PathLike, required: Sequence[str], aliases: Sequence[tuple[str, str]] = ()) -> _Table:
     text = read_text(path)
     names, delimiter = header(text)
+    for other, name in aliases:
+        if name not in names and other in names:
+            names[names.index(other)] = name
+    if "theta" in names or "theta_deg" in names:
+        required = [name for name in required if name not in (*_Q, "z")]
     for name in required:
         if name not in names:
             expected = f"expected the columns {','.join(required)} in the first row"
@@ -131,7 +191,9 @@ def _read_table(path: PathLike, required: Sequence[str]) -> _Table:
             cells.append(row)
     except csv.Error as error:
         raise ParseError(path, reader.line_num, f"is not valid CSV: {error}") from None
-    return _Table(path, {name: k for k, name in enumerate(names)}, line, cells)
+    told = _ORIGIN.search(text)
+    origin = None if told is None else np.array([float(x) for x in told.groups()])
+    return _Table(path, {name: k for k, name in enumerate(names)}, line, cells, origin)
 
 
 def _read_name(path: PathLike, line: int, cell: str, column: str) -> NodeId:
@@ -162,21 +224,30 @@ def name_text(name: NodeId) -> str:
     return name if plain else "'" + name
 
 
-def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    write_text(path, csv_lines(names, rows))
+def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[str]], head: str = "") -> None:
+    write_text(path, head + csv_lines(names, rows))
 
 
 # ---------------------------------------------------------------------- poses
 
 
-def read_poses(path: PathLike, *, exact: bool = False) -> Poses:
-    """Read a table of poses; see the module for the columns. ``exact``: to the bit, as :func:`write_poses` wrote them."""
+def read_poses(path: PathLike, *, exact: bool = False, origin: Array | None = None) -> Poses:
+    """Read a table of poses; see the module for the columns.
+
+    ``exact``: to the bit, as :func:`write_poses` wrote them. ``origin`` (3,) is subtracted from the positions, digit by digit.
+    """
     table = _read_table(path, ["id", *_POSE])
     if not table.cells:
         raise ParseError(path, None, "no poses found: the table has a header only")
     reader = NumberReader(path)
     rows = range(len(table.cells))
-    values = table.numbers(reader, rows, _POSE)
+    names = ["x", "y"] if table.is_planar else ["x", "y", "z"]
+    position = np.zeros((len(rows), 3))
+    position[:, : len(names)] = table.numbers(reader, rows, names)
+    if origin is not None and np.any(origin):
+        words = np.array(table.pick(rows, names), dtype=object)
+        position[:, : len(names)] = exact_difference(words, origin[: len(names)])
+    wxyz = table.numbers(reader, rows, _Q) if exact and not table.is_planar else table.turns(reader, rows, "poses", [])
     reader.finish([])
     first: dict[NodeId, int] = {}
     for r in rows:
@@ -184,63 +255,114 @@ def read_poses(path: PathLike, *, exact: bool = False) -> Poses:
         if first.setdefault(name, r) != r:
             before = table.line[first[name]]
             raise ParseError(path, table.line[r], f"node {name!r} is in line {before} already; keep one of the two")
-    wxyz = values[:, 3:] if exact else unit_quaternions(path, table.lines(rows), values[:, 3:], "poses", [])
-    return Poses(tuple(first), wxyz, values[:, :3])
+    return Poses(tuple(first), wxyz, position)
 
 
-def write_poses(path: PathLike, poses: Poses) -> None:
-    """Write a table of poses."""
-    values = np.concatenate([poses.position, poses.wxyz], axis=1).tolist()
-    rows = ([name_text(name), *map(number_text, row)] for name, row in zip(poses.ids, values, strict=True))
+def write_poses(path: PathLike, poses: Poses, world_origin: Array | None = None) -> None:
+    """Write a table of poses; ``world_origin`` (3,) is added to their positions."""
+    position = point_texts(poses.position, world_origin)
+    turns = _texts(poses.wxyz)
+    rows = ([name_text(name), *p, *q] for name, p, q in zip(poses.ids, position, turns, strict=True))
     _write_table(path, ["id", *_POSE], rows)
+
+
+def point_texts(position: Array, origin: Array | None) -> list[list[str]]:
+    """Positions (n, 3) plus an origin (3,), as text with all digits."""
+    if origin is None or not np.any(origin):
+        return _texts(position)
+    shift = origin.tolist()
+    return [[exact_sum_text(x, o) for x, o in zip(row, shift, strict=True)] for row in position.tolist()]
 
 
 # ---------------------------------------------------------------------- reading a graph
 
 
-def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
-    """Read a graph; see the module for columns and equations."""
+_ALIASES = (("x", "tx"), ("y", "ty"), ("z", "tz"))
+
+
+def read_graph(path: PathLike, options: ReadOptions | None = None, *, trusted: bool = False) -> PoseGraph:
+    """Read a graph; see the module for columns and equations. ``trusted``: it may contradict itself, others have judged it."""
     options = options or ReadOptions()
     notices: list[str] = []
-    table = _read_table(path, ["i", "j", *_Q])
+    table = _read_table(path, ["i", "j", *_Q], _ALIASES)
     reader = NumberReader(path)
     declared, edges = _split(table)
     if not edges:
         raise ParseError(path, None, "no edges found: expected rows with i, j and qw, qx, qy, qz")
+    dimension = 2 if table.is_planar else 3
+    if dimension == 2 and "tz" in table.column:
+        raise ParseError(
+            path, None, "the table has theta, so that it is planar, and a column for z; remove one of the two"
+        )
+    shift_names = ["tx", "ty", "tz"][:dimension]
+    own = [_read_name(path, table.line[r], table.cells[r][table.column["i"]], "i") for r in declared]
     ids: dict[NodeId, int] = {}
-    for r in declared:
-        name = _read_name(path, table.line[r], table.cells[r][table.column["i"]], "i")
+    for name, r in zip(own, declared, strict=True):
         if name in ids:
             raise ParseError(path, table.line[r], f"node {name!r} is declared twice; keep one of the two rows")
         ids[name] = len(ids)
-    initial, fixed = _declarations(table, reader, declared, list(ids), notices)
-    ends = np.empty((len(edges), 2), dtype=np.int64)
-    for k, r in enumerate(edges):
-        for side, column in enumerate("ij"):
-            name = _read_name(path, table.line[r], table.cells[r][table.column[column]], column)
-            ends[k, side] = ids.setdefault(name, len(ids))
-        if ends[k, 0] == ends[k, 1]:
-            raise ParseError(path, table.line[r], f"the edge joins node {name!r} to itself; remove it")
-    if initial is not None and len(initial) < len(ids):
-        missing = plural(len(ids) - len(initial), "node")
-        notices.append(f"{missing} without a pose; the poses given are not used as a start")
-        initial = None
-    line = table.lines(edges)
-    wxyz = unit_quaternions(path, line, table.numbers(reader, edges, _Q), "edges", notices)
-    moved = [k for k, r in enumerate(edges) if table.filled(r, _T, "translation")]
-    t = np.full((len(edges), 3), np.nan)
-    t[moved] = table.numbers(reader, [edges[k] for k in moved], _T) if moved else 0.0
-    concentration, precision = _read_precisions(table, reader, edges, moved, options, notices)
+    ends = []
+    for r in edges:
+        i, j = (_read_name(path, table.line[r], table.cells[r][table.column[column]], column) for column in "ij")
+        if i == j:
+            raise ParseError(path, table.line[r], f"the edge joins node {i!r} to itself; remove it")
+        ends.append((i, j))
+        ids.setdefault(i, len(ids)), ids.setdefault(j, len(ids))
+    if WORLD in ids:  # comes last
+        ids = {name: k for k, name in enumerate([*(name for name in ids if name != WORLD), WORLD])}
+    landmarks = _landmarks(table, reader, [*declared, *edges], [*own, *(i for i, _ in ends)])
+
+    turned = [k for k, r in enumerate(edges) if table.filled(r, table.turn_names, "rotation")]
+    moved = [k for k, r in enumerate(edges) if table.filled(r, shift_names, "translation")]
+    for r in edges:
+        if not _any(table, r, [*table.turn_names, *shift_names]):
+            raise ParseError(
+                path, table.line[r], f"the row measures nothing: {table.turn_names[0]} is empty, and so is tx"
+            )
+    wxyz, t = np.tile(quat.IDENTITY, (len(edges), 1)), np.full((len(edges), 3), np.nan)
+    wxyz[turned] = table.turns(reader, [edges[k] for k in turned], "edges", notices) if turned else 0.0
+    t[moved] = 0.0
+    t[np.ix_(moved, range(dimension))] = table.numbers(reader, [edges[k] for k in moved], shift_names) if moved else 0.0
+    arm = _optional(table, reader, edges, _ARM[dimension], "lever arm")
+    arm = np.column_stack([arm, np.zeros((len(edges), 3 - dimension))])
+
+    posed = [k for k, r in enumerate(declared) if _has_pose(table, r, own[k] in landmarks, shift_names)]
+    places = np.zeros((len(posed), 3))
+    places[:, :dimension] = table.numbers(reader, [declared[k] for k in posed], shift_names) if posed else 0.0
+    to_world = [k for k in moved if ends[k][1] == WORLD]
+    origin = origin_of(np.concatenate([places, t[to_world]])) if table.origin is None else table.origin
+    if np.any(origin):
+        for rows, values in (([declared[k] for k in posed], places), ([edges[k] for k in to_world], None)):
+            if rows:
+                words = np.array(table.pick(rows, shift_names), dtype=object)
+                exact = exact_difference(words, origin[:dimension])
+                if values is not None:
+                    values[:, :dimension] = exact
+                else:
+                    t[np.ix_(to_world, range(dimension))] = exact
+        from_world = [k for k, (i, _) in enumerate(ends) if i == WORLD]
+        arm[from_world] -= origin
+    turns = np.tile(quat.IDENTITY, (len(posed), 1))
+    whole = [k for k in range(len(posed)) if own[posed[k]] not in landmarks]
+    if whole:
+        turns[whole] = table.turns(reader, [declared[posed[k]] for k in whole], "nodes", notices)
+    known = Poses(tuple(own[k] for k in posed), turns, places)
+    fixed = _fixed(table, reader, declared, own)
+    missing = [name for name in ids if name not in known and name != WORLD]
+    initial = known if len(posed) and not missing else None
+    if missing and any(name not in fixed for name in known):
+        notices.append(f"{plural(len(missing), 'node')} without a pose; the poses given are not used as a start")
+
+    noise = _read_noise(table, reader, edges, turned, moved, dimension, options, notices)
     inlier_prior = _read_inlier_prior(table, reader, edges)
     reader.finish(notices)
-    return PoseGraph(
+    graph = PoseGraph(
         tuple(ids),
-        ends[:, 0],
-        ends[:, 1],
+        np.array([ids[i] for i, _ in ends], dtype=np.int64),
+        np.array([ids[j] for _, j in ends], dtype=np.int64),
         wxyz,
         t,
-        concentration,
-        precision,
+        *noise[:2],
         inlier_prior=inlier_prior,
         initial=initial,
         fixed=tuple(fixed),
@@ -253,7 +375,18 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
             "sigma_rot_deg": repr(options.sigma_rot_deg),
             "sigma_trans": repr(options.sigma_trans),
         },
+        dimension=dimension,
+        coupling=noise.coupling,
+        arm=arm,
+        landmarks=tuple(name for name in ids if name in landmarks),
+        fixed_at=known.select([name for name in fixed if name in known]),
+        world_origin=origin,
     )
+    for k, sigmas in () if trusted else zip(*absolute.contradictions(graph), strict=True):
+        name = next(name for name in ends[k] if name != WORLD)
+        why = f"node {name!r} is measured {sigmas:.3g} σ from where it is fixed; one of the two is wrong"
+        raise ParseError(path, table.line[edges[k]], why)
+    return graph
 
 
 def _split(table: _Table) -> tuple[list[int], list[int]]:
@@ -264,23 +397,40 @@ def _split(table: _Table) -> tuple[list[int], list[int]]:
     return declared, [r for r in range(len(table.cells)) if r not in gone]
 
 
-def _declarations(
-    table: _Table, reader: NumberReader, rows: list[int], ids: list[NodeId], notices: list[str]
-) -> tuple[Poses | None, list[NodeId]]:
-    rank: dict[NodeId, int] = {}
-    if "fixed" in table.column:
-        for name, r, (cell,) in zip(ids, rows, table.pick(rows, ["fixed"]), strict=True):
-            place = reader.integer(cell or "0", table.line[r], "fixed")
-            if place > 0:
-                rank[name] = place
-    fixed = sorted(rank, key=lambda name: rank[name])
-    names = [*_Q, *_T]
-    posed = [k for k, r in enumerate(rows) if table.filled(r, names, "pose of the node")]
-    if not posed:
-        return None, fixed
-    values = table.numbers(reader, [rows[k] for k in posed], names)
-    wxyz = unit_quaternions(table.path, table.lines([rows[k] for k in posed]), values[:, :4], "nodes", notices)
-    return Poses(tuple(ids[k] for k in posed), wxyz, values[:, 4:]), fixed
+def _any(table: _Table, row: int, names: Sequence[str]) -> bool:
+    return any(name in table.column and table.cells[row][table.column[name]].strip() for name in names)
+
+
+def _has_pose(table: _Table, row: int, is_landmark: bool, shift_names: Sequence[str]) -> bool:
+    return table.filled(row, [*([] if is_landmark else table.turn_names), *shift_names], "pose of the node")
+
+
+def _marks(table: _Table, reader: NumberReader, name: str, rows: Sequence[int]) -> list[int]:
+    """The integers of a column, 0 where it is empty or not there."""
+    if name not in table.column:
+        return [0] * len(rows)
+    return [
+        reader.integer(cell or "0", table.line[r], name)
+        for r, (cell,) in zip(rows, table.pick(rows, [name]), strict=True)
+    ]
+
+
+def _landmarks(table: _Table, reader: NumberReader, rows: Sequence[int], names: Sequence[NodeId]) -> set[NodeId]:
+    return {name for name, mark in zip(names, _marks(table, reader, "landmark", rows), strict=True) if mark > 0}
+
+
+def _fixed(table: _Table, reader: NumberReader, rows: list[int], names: list[NodeId]) -> list[NodeId]:
+    rank = {name: place for name, place in zip(names, _marks(table, reader, "fixed", rows), strict=True) if place > 0}
+    return sorted(rank, key=lambda name: rank[name])
+
+
+def _optional(table: _Table, reader: NumberReader, edges: list[int], names: list[str], what: str) -> Array:
+    """Columns (m, k) that may be missing or empty: zero there."""
+    out = np.zeros((len(edges), len(names)))
+    given = [k for k, r in enumerate(edges) if table.filled(r, names, what)]
+    if given:
+        out[given] = table.numbers(reader, [edges[k] for k in given], names)
+    return out
 
 
 def _read_inlier_prior(table: _Table, reader: NumberReader, edges: list[int]) -> Array | None:
@@ -300,31 +450,106 @@ def _read_inlier_prior(table: _Table, reader: NumberReader, edges: list[int]) ->
     return prior
 
 
-def _read_precisions(
-    table: _Table, reader: NumberReader, edges: list[int], moved: list[int], options: ReadOptions, notices: list[str]
-) -> tuple[Array, Array]:
-    every = range(len(edges))
-    rotation, translation = (
-        _read_precision(
-            table, reader, name, edges, used, default, option, getattr(options, option) is not None, notices
-        )
-        for name, used, default, option in (
-            ("lambda", every, options.default_concentration, "sigma_rot_deg"),
-            ("tau", moved, options.default_precision, "sigma_trans"),
-        )
-    )
+def _read_noise(
+    table: _Table,
+    reader: NumberReader,
+    edges: list[int],
+    turned: list[int],
+    moved: list[int],
+    dimension: int,
+    options: ReadOptions,
+    notices: list[str],
+) -> precisions.EdgeNoise:
+    """How sure the edges are, as ``options.precision`` asks."""
+    joint = _read_joint(table, reader, edges, turned, moved, dimension)
+    coupling = _optional(table, reader, edges, _COUPLING[dimension], "coupling")
+    tied = np.zeros((len(edges), 3, 3))
+    if dimension == 3:
+        tied[:] = coupling.reshape(-1, 3, 3)
+    else:
+        tied[:, :2, 2] = coupling
+    if joint is not None:
+        still = np.tile(quat.IDENTITY, (len(edges), 1))
+        full = precisions.noise(joint, still, dimension)
+    else:
+        parts = (
+            _read_precision(table, reader, name, edges, used, default, option, getattr(options, option) is not None,
+                            notices, dimension)
+            for name, used, default, option in (
+                ("lambda", turned, options.default_concentration, "sigma_rot_deg"),
+                ("tau", moved, options.default_precision, "sigma_trans"),
+            )
+        )  # fmt: skip
+        concentration, precision = parts
+        full = precisions.EdgeNoise(concentration, precision, tied)
+        joint = precisions.joint(_matrices(full.concentration), _matrices(full.translation_precision), tied)
+        if dimension == 2:
+            keep = np.isin(np.arange(6), _JOINT_ROWS[2])
+            joint = joint * (keep[:, None] & keep)
     if options.precision == "full":
-        return rotation, translation
-    for name, value in (("lambda", rotation), ("tau", translation)):
-        blocks = _matrices(value)
+        return full
+    for name, axes in (("lambda", precisions.ROTATION), ("tau", precisions.TRANSLATION)):
+        blocks = joint[:, axes[dimension][:, None], axes[dimension]]
         bad = np.flatnonzero(~precisions.is_definite(blocks) & ~precisions.is_zero(blocks))
         if len(bad):
             why = f"the {name} matrix is not positive definite; precision full keeps it as it is"
             raise ParseError(table.path, table.line[edges[bad[0]]], why)
-    joint = precisions.joint(_matrices(rotation), _matrices(translation), None)
-    notice = precisions.reduction_notice(joint, 3, options.precision)
+    notice = precisions.reduction_notice(joint, dimension, options.precision)
     notices.extend([notice] if notice else [])
-    return precisions.marginal_numbers(joint)[:2]
+    one_number = precisions.marginal_numbers if options.precision == "isotropic" else precisions.block_numbers
+    return one_number(joint, dimension)
+
+
+def _read_joint(
+    table: _Table, reader: NumberReader, edges: list[int], turned: list[int], moved: list[int], dimension: int
+) -> Array | None:
+    """Joint informations (m, 6, 6) in j's axes, if the table has them, or covariances."""
+    axes, rows_of = _JOINT_AXES[dimension], _JOINT_ROWS[dimension]
+    upper = np.triu_indices(len(axes))
+    for prefix in ("info", "cov"):
+        names = [f"{prefix}_{axes[a]}_{axes[b]}" for a, b in zip(*upper, strict=True)]
+        if not any(name in table.column for name in names):
+            continue
+        lacking = next((name for name in names if name not in table.column), None)
+        others = [name for name in table.column if name.startswith(("lambda", "tau", "coupling"))]
+        if lacking is not None or others:
+            why = f"there is no column {lacking!r}" if lacking else f"{others[0]!r} says it again"
+            raise ParseError(
+                table.path, None, f"the columns {names[0]} … {names[-1]} say how sure edges are, but {why}"
+            )
+        cells = [[cell or "0" for cell in row] for row in table.pick(edges, names)]
+        values = reader.rows([table.line[r] for r in edges], cells, names, 0).values
+        own = np.zeros((len(edges), len(axes), len(axes)))
+        own[:, upper[0], upper[1]] = own[:, upper[1], upper[0]] = values
+        seen = np.zeros((len(edges), 6), dtype=bool)
+        seen[np.ix_(turned, range(3))] = True
+        seen[np.ix_(moved, range(3, 6))] = True
+        own *= seen[:, rows_of][:, :, None] & seen[:, rows_of][:, None, :]
+        whole = np.zeros((len(edges), 6, 6))
+        if prefix == "cov":
+            own = _inverses(table, edges, own)
+        whole[:, rows_of[:, None], rows_of] = own
+        bad = np.flatnonzero(precisions.is_jointly_indefinite(whole))
+        if len(bad):
+            raise ParseError(
+                table.path, table.line[edges[bad[0]]], f"the matrix of the {prefix}_ columns is indefinite"
+            )
+        return whole
+    return None
+
+
+def _inverses(table: _Table, edges: list[int], covariance: Array) -> Array:
+    """Inverses of covariances (m, d, d) among the axes that have a variance."""
+    out = np.zeros(covariance.shape)
+    for k, own in enumerate(covariance):
+        known = np.flatnonzero(np.diagonal(own) != 0.0)
+        block = own[np.ix_(known, known)]
+        if not precisions.is_definite(block[None])[0]:
+            why = "the covariance is singular or indefinite; use info_ columns if an axis was not measured"
+            raise ParseError(table.path, table.line[edges[k]], why)
+        inverse = np.linalg.inv(block)
+        out[k][np.ix_(known, known)] = 0.5 * (inverse + inverse.T)
+    return out
 
 
 def _matrices(value: Array) -> Array:
@@ -343,15 +568,29 @@ def _read_precision(
     option: str,
     given: bool,
     notices: list[str],
+    dimension: int,
 ) -> Array:
     """One kind of precision as (m,), (m, 3) or (m, 3, 3), zero where ``used`` does not name the edge."""
-    shapes = [[name], [f"{name}_{k}" for k in (1, 2, 3)], [f"{name}_{pair}" for pair in _PAIRS]]
+    pairs = _PAIRS[dimension]
+    shapes = [[name], [f"{name}_{k}" for k in (1, 2, 3)][:dimension], [f"{name}_{pair}" for pair in pairs]]
+    if dimension == 2 and name == "lambda":
+        shapes = shapes[:1]
     found = [names for names in shapes if any(column in table.column for column in names)]
     m = len(edges)
+    rows = [edges[k] for k in used]
+    if not found and option in table.column:
+        sigma = table.numbers(reader, rows, [option])[:, 0]
+        for r in [r for r, x in zip(rows, sigma, strict=True) if not 1e-50 < x < 1e50]:
+            raise ParseError(table.path, table.line[r], f"{option} is not above zero")
+        values = np.zeros(m)
+        values[list(used)] = 2.0 / np.radians(sigma) ** 2 if name == "lambda" else 1.0 / sigma**2
+        return values
     if not found:
         if default is None and len(used):
             raise ParseError(table.path, None, f"there is no column {name!r}; add one, or give {option} for all edges")
-        return np.full(m, default or 0.0)
+        values = np.zeros(m)
+        values[list(used)] = default or 0.0
+        return values
     if len(found) > 1 or any(column not in table.column for column in found[0]):
         expected = " or ".join(",".join(names) for names in shapes)
         raise ParseError(table.path, None, f"the columns of {name} do not fit together; expected {expected}")
@@ -359,10 +598,11 @@ def _read_precision(
         notices.append(f"{option} was not used: the table has a column of its own for it")
     names = found[0]
     values = np.zeros((m, len(names)))
-    values[list(used)] = table.numbers(reader, [edges[k] for k in used], names) if len(used) else 0.0
-    if len(names) == 6:
+    values[list(used)] = table.numbers(reader, rows, names) if len(used) else 0.0
+    if names[-1].endswith(pairs[-1]):
         full = np.zeros((m, 3, 3))
-        full[:, _UPPER[0], _UPPER[1]] = full[:, _UPPER[1], _UPPER[0]] = values
+        upper = np.triu_indices(dimension)
+        full[:, upper[0], upper[1]] = full[:, upper[1], upper[0]] = values
         bad = ~precisions.is_semidefinite(full)
     else:
         full = values[:, 0] if len(names) == 1 else values
@@ -370,8 +610,8 @@ def _read_precision(
     if bad.any():
         line = table.line[edges[int(np.flatnonzero(bad)[0])]]
         raise ParseError(table.path, line, f"{name} is negative or indefinite; a precision is 0 or more")
-    if len(names) == 3 and name == "tau":  # a translation has no three-number form: its axes are a diagonal matrix
-        return _matrices(values)
+    if full.ndim == 2 and name == "tau":  # a translation has no three-number form: its axes are a diagonal matrix
+        return _matrices(np.column_stack([values, np.zeros((m, 3 - dimension))]))
     return full
 
 
@@ -379,44 +619,104 @@ def _read_precision(
 
 
 def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) -> None:
-    """Write a graph with everything it holds but its notices and origin; read it with ``precision="full"``."""
-    shown = poses.select(graph.node_ids) if poses is not None else graph.initial
-    lambda_names, lambda_rows = _precision_columns("lambda", graph.concentration, np.ones(graph.n_edges, dtype=bool))
-    tau_names, tau_rows = _precision_columns("tau", graph.translation_precision, graph.has_translation)
-    prior_names = [] if graph.inlier_prior is None else ["inlier_prior"]
-    prior = np.empty(0) if graph.inlier_prior is None else graph.inlier_prior
-    prior_rows = [["" if np.isnan(x) else number_text(x)] for x in prior.tolist()] or [[]] * graph.n_edges
-    fixed = ["fixed"] if graph.fixed else []
-    names = ["i", "j", *_Q, *_T, *lambda_names, *tau_names, *prior_names, *fixed]
+    """Write a graph with everything it holds but its notices and origin; read it with ``precision="full"``.
+
+    ``poses``, in the graph's own coordinates, take the place of its initial ones.
+    """
+    d = graph.dimension
+    m, n = graph.n_edges, graph.n_nodes
+    shown = graph.initial if poses is None else poses.with_identity(WORLD).select(graph.node_ids)
+    origin = graph.world_origin
+    everywhere = np.ones(m, dtype=bool)
+    groups = [
+        _precision_columns("lambda", graph.concentration, everywhere, d),
+        _precision_columns("tau", graph.translation_precision, graph.has_translation, d),
+    ]
+    if graph.coupling is not None:
+        some = np.any(graph.coupling, axis=(1, 2))
+        values = graph.coupling.reshape(m, 9) if d == 3 else graph.coupling[:, :2, 2]
+        groups.append(
+            (_COUPLING[d], [row if u else [""] * len(row) for row, u in zip(_texts(values), some, strict=True)])
+        )
+    from_world = graph.edge_i == (-1 if graph.world is None else graph.world)
+    to_world = graph.edge_j == (-1 if graph.world is None else graph.world)
+    arm = np.zeros((m, 3)) if graph.arm is None else graph.arm
+    arm = np.where(from_world[:, None], arm + origin, arm)
+    if np.any(arm):
+        some = np.any(arm, axis=1)
+        groups.append((_ARM[d], [row[:d] if u else [""] * d for row, u in zip(_texts(arm), some, strict=True)]))
+    if graph.inlier_prior is not None:
+        texts = [["" if np.isnan(x) else number_text(x)] for x in graph.inlier_prior.tolist()]
+        groups.append((["inlier_prior"], texts))
+    marks = [*(["fixed"] if graph.fixed else []), *(["landmark"] if graph.landmarks else [])]
+    more = [name for names, _ in groups for name in names]
+    turn_names, shift_names = (_Q, ["tx", "ty", "tz"]) if d == 3 else (["theta"], ["tx", "ty"])
+    names = ["i", "j", *turn_names, *shift_names, *more, *marks]
     name_of = [name_text(name) for name in graph.node_ids]
     rows = []
-    in_order = dict.fromkeys(np.stack([graph.edge_i, graph.edge_j], axis=1).reshape(-1).tolist())
-    if shown is not None or fixed or list(in_order) != list(range(graph.n_nodes)):
-        blank = [""] * (len(lambda_names) + len(tau_names) + len(prior_names))
-        pose = [[""] * 7] * graph.n_nodes
-        if shown is not None:
-            pose = _texts(np.concatenate([shown.wxyz, shown.position], axis=1))
+    ends = np.stack([graph.edge_i, graph.edge_j], axis=1).reshape(-1).tolist()
+    in_order = [k for k in dict.fromkeys(ends) if k != graph.world]
+    if (
+        shown is not None
+        or marks
+        or in_order != [k for k in range(n) if k != graph.world]
+        or graph.world not in (None, *ends)
+    ):
         rank = {name: str(k) for k, name in enumerate(graph.fixed, 1)}
+        points = set(graph.landmarks)
+        held = graph.fixed_at
+        known = shown if shown is not None else held if held is not None and len(graph.fixed) else None
+        if shown is None and len(graph.fixed) == 1 and _at_identity(held):
+            known = None
+        cells_of = {} if known is None else dict(zip(known.ids, _pose_texts(known, d, origin), strict=True))
+        blank = [""] * len(more)
         for k, name in enumerate(graph.node_ids):
-            mark = [rank.get(name, "")] if fixed else []
-            rows.append([name_of[k], "", *pose[k], *blank, *mark])
-    q = _texts(graph.j_from_i_wxyz)
-    t = [row if given else [""] * 3 for row, given in zip(_texts(graph.j_from_i_t), graph.has_translation, strict=True)]
-    last = [""] if fixed else []
+            if name == WORLD and k in ends and name not in rank:
+                continue
+            pose = (
+                list(cells_of.get(name, [""] * (len(turn_names) + d)))
+                if name != WORLD
+                else [""] * (len(turn_names) + d)
+            )
+            if name in points:
+                pose[: len(turn_names)] = [""] * len(turn_names)
+            mark = [rank.get(name, "") if which == "fixed" else "1" * (name in points) for which in marks]
+            rows.append([name_of[k], "", *pose, *blank, *mark])
+    turns = _turn_texts(graph.j_from_i_wxyz, d)
+    shifts = _texts(graph.j_from_i_t)
+    exact = point_texts(np.nan_to_num(graph.j_from_i_t), origin)
     for k, (i, j) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)):
-        rows.append([name_of[i], name_of[j], *q[k], *t[k], *lambda_rows[k], *tau_rows[k], *prior_rows[k], *last])
-    _write_table(path, names, rows)
+        t = (exact[k] if to_world[k] else shifts[k])[:d] if graph.has_translation[k] else [""] * d
+        cells = [cell for _, columns in groups for cell in columns[k]]
+        rows.append([name_of[i], name_of[j], *turns[k], *t, *cells, *[""] * len(marks)])
+    head = "# world_origin " + " ".join(str(int(x)) for x in origin) + "\n" if np.any(origin) else ""
+    _write_table(path, names, rows, head)
+
+
+def _at_identity(poses: Poses | None) -> bool:
+    return poses is None or not (np.any(poses.position) or np.any(poses.wxyz[:, 1:]))
+
+
+def _turn_texts(wxyz: Array, d: int) -> list[list[str]]:
+    return _texts(wxyz if d == 3 else 2.0 * np.arctan2(wxyz[:, 3:], wxyz[:, :1]))
+
+
+def _pose_texts(poses: Poses, d: int, origin: Array) -> list[list[str]]:
+    """Cells of the pose of each node: rotation, then position."""
+    points = point_texts(poses.position, origin)
+    return [[*turn, *point[:d]] for turn, point in zip(_turn_texts(poses.wxyz, d), points, strict=True)]
 
 
 def _texts(values: Array) -> list[list[str]]:
     return [[number_text(x) for x in row] for row in values.tolist()]
 
 
-def _precision_columns(name: str, value: Array, used: Mask) -> tuple[list[str], list[list[str]]]:
+def _precision_columns(name: str, value: Array, used: Mask, d: int) -> tuple[list[str], list[list[str]]]:
     if value.ndim == 1:
         names, values = [name], value[:, None]
     elif value.ndim == 2:
         names, values = [f"{name}_{k}" for k in (1, 2, 3)], value
     else:
-        names, values = [f"{name}_{pair}" for pair in _PAIRS], value[:, _UPPER[0], _UPPER[1]]
+        upper = np.triu_indices(d)
+        names, values = [f"{name}_{pair}" for pair in _PAIRS[d]], value[:, upper[0], upper[1]]
     return names, [row if u else [""] * len(names) for row, u in zip(_texts(values), used, strict=True)]

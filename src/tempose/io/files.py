@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tempose._typing import PathLike
-from tempose.errors import FileError, OptionError, ParseError
+from tempose.errors import FileError, GraphError, OptionError, ParseError
 from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
 from tempose.io._text import content_lines, read_text
 from tempose.io.options import ReadOptions
@@ -83,13 +84,15 @@ def write_graph(
     graph
         The graph. Formats other than CSV cannot hold all of it, see their modules.
     poses
-        Poses to write as vertices in place of the graph's initial ones (g2o, csv).
+        Poses to write as vertices in place of the graph's initial ones (g2o, csv), in the graph's own coordinates:
+        ``graph.world_origin`` is added to both.
     format
         One of :data:`FORMATS`, if the file's ending does not tell.
     rotation_information
         What the rotation block of a g2o file shall mean, see :class:`ReadOptions`; the file cannot say.
     """
     kind = _format_to_write(path, format)
+    _refuse_to_write(graph, kind)
     if kind == "g2o":
         g2o.write_graph(path, graph, poses, rotation_information)
     elif kind == "csv":
@@ -102,11 +105,39 @@ def write_graph(
         raise FileError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
 
 
+def _refuse_to_write(graph: PoseGraph, kind: str) -> None:
+    """One line for a graph that a format of relative poses alone cannot hold."""
+    if kind not in ("3dmatch", "epfl-rotations"):
+        return
+    held = {
+        "is planar": graph.is_planar,
+        "has landmarks": bool(graph.landmarks),
+        "has measurements of single nodes": bool(graph.is_absolute.any()),
+        "has lever arms": graph.arm is not None,
+        "has several fixed nodes": len(graph.fixed) > 1,
+    }
+    why = [words for words, true in held.items() if true]
+    if why:
+        raise GraphError(
+            f"the graph {' and '.join(why)}, which files of the format {kind} cannot hold; write .csv or .g2o"
+        )
+
+
+def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str | None:
+    """What a file of relative poses alone will not say, in a line; ``None`` if it says all."""
+    kind = _format_to_write(path, format)
+    lost = ["precisions"] if kind in ("3dmatch", "epfl-rotations") else []
+    lost += ["poses"] if lost and graph.initial is not None else []
+    lost += ["which node is fixed"] if lost and graph.fixed else []
+    lost += ["inlier priors"] if lost and graph.inlier_prior is not None else []
+    return f"files of the format {kind} have no place for {', '.join(lost)}: left out" if lost else None
+
+
 def write_poses(path: PathLike, poses: Poses, format: str | None = None) -> None:
     """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM."""
     is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
     kind = "tum" if is_plain_text else _format_to_write(path, format)
-    writers = {
+    writers: dict[str, Callable[[PathLike, Poses], None]] = {
         "g2o": g2o.write_poses,
         "csv": csvfile.write_poses,
         "3dmatch": threedmatch.write_poses,
@@ -154,9 +185,9 @@ def _by_content(text: str) -> str | None:
     lines = [line.split() for _, line in content_lines(text[:10000])[:2]]
     if not lines:
         return None
-    if lines[0][0].startswith(("VERTEX", "EDGE")) or lines[0][0] == "FIX":
+    if lines[0][0].startswith(("VERTEX", "EDGE", "PARAMS")) or lines[0][0] == "FIX":
         return "g2o"
-    if "qw" in csvfile.header(text)[0]:
+    if {"qw", "theta", "theta_deg"} & set(csvfile.header(text)[0]):
         return "csv"
     if all(map(_is_number, lines[0])):
         shape = [len(line) for line in lines]

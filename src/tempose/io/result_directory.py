@@ -2,8 +2,8 @@
 
 =====================  =====================================================================================
 ``result.json``        facts: what was solved, with which options, and what came of it; written last
-``poses.csv``          the estimate, every number with all its digits, and the error bars
-``poses.g2o, .tum``    the estimate for other programs, if all ids are integers
+``poses.csv``          the estimate, in the coordinates the graph came in, with all its digits, and the error bars
+``poses.g2o, .tum``    the estimate for other programs, if all ids are integers (planar as planar; landmarks not in TUM)
 ``poses.mode-2.csv``   other modes, each with its own error bars
 ``minima.npz``         other minima of U that were found from other starts
 ``edges.csv``          residuals and verdicts of the measurements
@@ -37,7 +37,7 @@ from tempose.errors import DrawsError, TemposeError
 from tempose.io import csvfile, g2o, tum
 from tempose.io.options import ReadOptions
 from tempose.model.bingham import Bingham
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import POSE_COLUMNS, Poses
 from tempose.model.priors import Priors
 from tempose.model.robust import RobustLikelihood
@@ -77,20 +77,24 @@ def write_result(
 ) -> None:
     """Write a result; ``pose_columns`` stand beside the poses, ``tables`` are further files by their names."""
     home.mkdir(parents=True, exist_ok=True)
-    if all(isinstance(name, int) for name in result.graph.node_ids):
-        g2o.write_poses(home / "poses.g2o", result.estimate)
-        tum.write_poses(home / "poses.tum", result.estimate)
+    graph = result.graph
+    shown = result.estimate.select(graph.reported)
+    if all(isinstance(name, int) for name in graph.reported):
+        g2o.write_poses(home / "poses.g2o", shown, graph.is_planar, graph.landmarks, graph.world_origin)
+        points = set(graph.landmarks)  # have no orientation, and TUM files have no place for what has none
+        posed = shown.select([name for name in shown.ids if name not in points])
+        tum.write_poses(home / "poses.tum", posed, graph.world_origin)
     for old in home.glob("poses.mode-*.csv"):
         old.unlink()
-    written = {"poses.csv": with_poses(result.estimate, pose_columns), **(tables or {})}
+    written = {"poses.csv": with_poses(shown, pose_columns, graph.world_origin), **(tables or {})}
     for name, table in written.items():
         write_atomically(home / name, csv_text(*table).encode())
-    csvfile.write_graph(home / "graph.csv", result.graph)
+    csvfile.write_graph(home / "graph.csv", graph)
     buffer = BytesIO()
     np.save(buffer, result.trace)
     write_atomically(home / "trace.npy", buffer.getvalue())
     _write_arrays(home / "minima.npz", _minima(result.others))
-    _write_arrays(home / "priors.npz", _priors(result.priors, result.graph.n_nodes))
+    _write_arrays(home / "priors.npz", _priors(result.priors, graph.n_nodes))
     _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
     write_atomically(home / "result.json", json_text(result.facts).encode())
 
@@ -111,8 +115,9 @@ def read_facts(home: Path) -> dict[str, Any]:
 def read_result(home: Path) -> StoredResult:
     """The inverse of :func:`write_result`, to the bit."""
     facts = read_facts(home)
-    graph = csvfile.read_graph(home / "graph.csv", ReadOptions(precision="full"))
-    estimate = csvfile.read_poses(home / "poses.csv", exact=True).select(graph.node_ids)
+    graph = csvfile.read_graph(home / "graph.csv", ReadOptions(precision="full"), trusted=True)
+    estimate = csvfile.read_poses(home / "poses.csv", exact=True, origin=graph.world_origin)
+    estimate = estimate.with_identity(WORLD).select(graph.node_ids)
     others = _read_arrays(home / "minima.npz")
     likelihood = _read_arrays(home / "likelihood.npz")
     return StoredResult(
@@ -143,10 +148,13 @@ def discard(home: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def with_poses(poses: Poses, more: Table = ((), ())) -> Table:
-    """A table of poses with further columns."""
+def with_poses(poses: Poses, more: Table = ((), ()), world_origin: Array | None = None) -> Table:
+    """A table of poses with further columns; ``world_origin`` (3,) is added to the positions, with all digits of both."""
     header = ["id", *POSE_COLUMNS, *more[0]]
-    return header, [list(map(csvfile.name_text, poses.ids)), *poses.position.T, *poses.wxyz.T, *more[1]]
+    position: list[Any] = list(poses.position.T)
+    if world_origin is not None and np.any(world_origin):
+        position = [list(column) for column in zip(*csvfile.point_texts(poses.position, world_origin), strict=True)]
+    return header, [list(map(csvfile.name_text, poses.ids)), *position, *poses.wxyz.T, *more[1]]
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

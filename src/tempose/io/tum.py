@@ -14,11 +14,12 @@ from decimal import Decimal
 
 import numpy as np
 
-from tempose._typing import NodeId, PathLike
+from tempose._typing import Array, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io._text import (
     NumberReader,
     content_lines,
+    exact_sum_text,
     integer_ids,
     number_text,
     read_text,
@@ -59,14 +60,22 @@ def _name(token: str) -> NodeId:
     return int(value) if whole else token
 
 
-def write_poses(path: PathLike, poses: Poses) -> None:
-    """Write a trajectory; node ids must be numbers, as they take the place of the timestamps."""
+def write_poses(path: PathLike, poses: Poses, world_origin: Array | None = None) -> None:
+    """Write a trajectory; node ids must be numbers, as they take the place of the timestamps.
+
+    ``world_origin`` (3,) is added to the positions.
+    """
     for name in poses.ids:
         if isinstance(name, str) and not _is_number(name):
             raise GraphError(f"node {name!r} is no timestamp, and TUM files name nodes by timestamps; write .csv")
     integer_ids([name for name in poses.ids if isinstance(name, int)], "TUM")
-    values = np.concatenate([poses.position, poses.wxyz[:, [1, 2, 3, 0]]], axis=1).tolist()
-    lines = [f"{name} {' '.join(map(number_text, row))}" for name, row in zip(poses.ids, values, strict=True)]
+    origin = np.zeros(3) if world_origin is None else world_origin
+    lines = []
+    for name, position, turn in zip(
+        poses.ids, poses.position.tolist(), poses.wxyz[:, [1, 2, 3, 0]].tolist(), strict=True
+    ):
+        point = [exact_sum_text(x, o) for x, o in zip(position, origin.tolist(), strict=True)]
+        lines.append(" ".join([str(name), *point, *map(number_text, turn)]))
     write_text(path, "\n".join(["# " + " ".join(_COLUMNS), *lines]) + "\n")
 
 
