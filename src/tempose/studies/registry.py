@@ -98,6 +98,10 @@ EXPERIMENTS: dict[str, Entry] = {
         "Not in the paper: SE(3) with metric translations and wrong registrations that agree with each other. Needs the data "
         "set threedmatch.",
     ),
+    "planar-truth": Entry(
+        "true relative poses inside the 50, 80 and 95 % regions on planar graphs: a simulated Manhattan and a car's trajectory",
+        "Not in the paper, whose graphs are in space. Needs the data set g2o2d.",
+    ),
     "madrid": Entry(
         "rotation averaging of Madrid Metropolis: mean and median error, and seconds, of every method",
         "The paper uses Madrid in Table 2 (times of all stages) and for pictures; it reports no errors. Needs the data set "
