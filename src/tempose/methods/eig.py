@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
@@ -24,6 +23,7 @@ from tempose.methods.base import (
 )
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.numerics.blocks import block_matrix
 from tempose.optimum.relaxations import pattern
 
 VARIANTS = {
@@ -173,14 +173,6 @@ def defect_matrix(graph: PoseGraph, measured: tuple[Array, Array], weights: Arra
     Z[:, 3, 3] = 1.0
     Z *= (np.tile(weights, 2) / _degree(graph, weights)[target])[:, None, None]
     return sparse.csr_array(sparse.eye_array(4 * graph.n_nodes) - block_matrix(graph.n_nodes, target, source, Z))
-
-
-def block_matrix(n: int, row: NDArray[np.int64], column: NDArray[np.int64], blocks: Array) -> sparse.csr_array:
-    """Sparse matrix (kn, kn) of k×k blocks at block rows and columns; blocks at one place are added."""
-    k = blocks.shape[1]
-    rows = np.broadcast_to(k * row[:, None, None] + np.arange(k)[:, None], blocks.shape)
-    columns = np.broadcast_to(k * column[:, None, None] + np.arange(k), blocks.shape)
-    return sparse.csr_array((blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(k * n, k * n))
 
 
 def smallest_eigenvectors(matrix: sparse.csc_array, inverse: Callable[[Array], Array], k: int) -> Array:

@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from tempose._typing import Array
 from tempose.dynamics.chain import inverse_masses
 from tempose.model.poses import Poses
+from tempose.numerics.blocks import block_matrix
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 
@@ -71,25 +73,31 @@ def _masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
     return np.asarray(np.maximum(trace, 1e-6 * typical) * [4.0, 1.0])
 
 
-def _apply(curvature: Curvature, diagonal: Array, off: Array, x: Array) -> Array:
+def _matrix(curvature: Curvature, diagonal: Array, off: Array) -> sparse.csr_array:
+    """The blocks as one sparse matrix."""
     table = curvature.posterior.edge_table
-    target = np.repeat(np.arange(len(diagonal)), np.diff(table.start))
-    y: Array = np.einsum("nab,nb->na", diagonal, x)
-    np.add.at(y, table.source, np.einsum("eab,eb->ea", off, x[target]))
-    np.add.at(y, target, np.einsum("eba,eb->ea", off, x[table.source]))
-    return y
+    n = len(diagonal)
+    target = np.repeat(np.arange(n), np.diff(table.start))
+    ends = np.concatenate([np.arange(n), table.source, target]), np.concatenate([np.arange(n), target, table.source])
+    return block_matrix(n, *ends, np.concatenate([diagonal, off, np.swapaxes(off, 1, 2)]))
 
 
 def _largest(curvature: Curvature, diagonal: Array, off: Array, weight: Array) -> float:
     """Largest eigenvalue of M⁻¹H by power iteration, with a little to spare."""
-    root = np.where(curvature.held[:, curvature.posterior.graph.axes], 0.0, 1.0 / np.sqrt(weight))
-    x = np.random.default_rng(0).standard_normal(weight.shape) * (root > 0)
+    root = np.where(curvature.held[:, curvature.posterior.graph.axes], 0.0, 1.0 / np.sqrt(weight)).reshape(-1)
+    matrix = _matrix(curvature, diagonal, off)
+    x = np.random.default_rng(0).standard_normal(root.shape) * (root > 0)
     value = 1.0
     for _ in range(40):
-        x /= max(float(np.linalg.norm(x)), 1e-300)
-        x = root * _apply(curvature, diagonal, off, root * x)
-        value = float(np.linalg.norm(x))
+        x /= max(_norm(x), 1e-300)
+        x = root * (matrix @ (root * x))
+        value = _norm(x)
     return 1.05 * max(value, 1e-300)
+
+
+def _norm(x: Array, weight: Array | float = 1.0) -> float:
+    """√Σ w x², in this thread: a library's threads would fight with those of the chains."""
+    return math.sqrt(float(np.sum(weight * x * x)))
 
 
 def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array) -> float:
@@ -113,8 +121,8 @@ def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array)
     w, held = weight.reshape(-1), curvature.held[:, axes].reshape(-1)
     value = 1.0
     for _ in range(15):
-        x /= max(math.sqrt(float(x @ (w * x))), 1e-300)
+        x /= max(_norm(x, w), 1e-300)
         rhs = np.where(held, 0.0, w * x)
         x = shape_only(factor.solve(rhs))
-        value = math.sqrt(float(x @ (w * x)))
+        value = _norm(x, w)
     return 1.0 / max(value, 1e-300)
