@@ -32,7 +32,7 @@ from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 
 # chosen on: 3DMatch, all five scenes, and simulated graphs without competing edges
 BY_CHANCE = 1e-4  # a more probable agreement is none
-_LIMIT = {True: 8.41, False: 5.67}  # half the 0.99 quantile of χ² with 6 numbers, and with 3
+_LIMIT = {6: 8.41, 3: 5.67, 1: 3.32}  # half the 0.99 quantile of χ² with as many numbers
 _POSES = math.sqrt(2.0)  # factor of σ: the poses are as uncertain as the edge, at most
 _MOST_LEADS = 400  # a part that a hundredth of the distrusted edges would move has four of them
 _MOST_TRIED = 6
@@ -145,7 +145,8 @@ class _Proposals:
     """Motions that distrusted edges ask for: each for its moved node, the other held, and then the other way round.
 
     ``turn`` is the rotation of the world, ``origin`` where the moved node is and ``target`` where it should be; ``placed`` says
-    whether the edge knows that. ``sigma_rot``, ``sigma_trans`` are what proposals of edges that agree differ by.
+    whether the edge knows that. ``sigma_rot``, ``sigma_trans`` are what proposals of edges that agree differ by; ``planar``: all
+    turn about z.
     """
 
     edge: Index
@@ -157,10 +158,11 @@ class _Proposals:
     placed: Mask
     sigma_rot: float
     sigma_trans: float
+    planar: bool = False
 
     @classmethod
     def of(cls, graph: PoseGraph, poses: Poses, accepted: Mask, sigmas: tuple[float, float]) -> _Proposals:
-        rows = np.flatnonzero(~accepted)
+        rows = np.flatnonzero(~accepted & graph.has_rotation & ~graph.is_absolute)
         edge = np.concatenate([rows, rows])
         moved = np.concatenate([graph.edge_i[rows], graph.edge_j[rows]])
         held = np.concatenate([graph.edge_j[rows], graph.edge_i[rows]])
@@ -169,18 +171,18 @@ class _Proposals:
         turn = quat.multiply(wxyz, quat.conjugate(poses.wxyz[moved]))
         return cls(
             edge, moved, held, turn, poses.position[moved], target, graph.has_translation[edge],
-            _POSES * sigmas[0], _POSES * sigmas[1],
+            _POSES * sigmas[0], _POSES * sigmas[1], graph.is_planar,
         )  # fmt: skip
 
     @property
     def limit(self) -> float:
-        return _LIMIT[bool(self.placed.any())]
+        return _LIMIT[(3 if self.planar else 6) if self.placed.any() else (1 if self.planar else 3)]
 
     @property
     def chance(self) -> float:
         """Probability that the rotation of an independent wrong edge is near enough to that of another."""
         angle = min(2.0 * self.sigma_rot * math.sqrt(self.limit), math.pi)
-        return (angle - math.sin(angle)) / math.pi
+        return angle / math.pi if self.planar else (angle - math.sin(angle)) / math.pi
 
     def energies(self, lead: int) -> tuple[Array, Array]:
         """How much each proposal (2k,) differs from ``lead`` in rotation, and in where it takes its node."""
@@ -213,7 +215,8 @@ def _alternative(graph: PoseGraph, accepted: Mask, proposals: _Proposals, member
     i, j = graph.edge_i[accepted], graph.edge_j[accepted]
     motion = proposals.mean(satisfied if len(satisfied) else members, lead)
     outside = ~inside & (graph.component == graph.component[proposals.moved[lead]])
-    if inside.sum() > outside.sum():  # the smaller side moves, the other way
+    # the smaller side moves, the other way, unless it is held
+    if (inside.sum() > outside.sum() and not np.any(graph.is_fixed & outside)) or np.any(graph.is_fixed & inside):
         inside, motion = outside, se3.inverse(motion)
     edges = np.sort(proposals.edge[satisfied])
     return Alternative(graph.node_ids, np.flatnonzero(inside), motion, edges, int(np.sum(inside[i] != inside[j])), 1.0)

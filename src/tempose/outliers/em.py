@@ -174,17 +174,19 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     pi = options.inlier_probability or FIRST_INLIER_PROBABILITY
     spread = options.outlier_sigma or outlier_spread(graph)
     parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
-    rotation, translation = shared_energies(graph, poses)
+    rotation, translation, cross = energies_by_part(graph, poses)
     # edges that the start was built from fit it exactly and say nothing about noise
-    exact = rotation + translation <= 1e-20 * np.median(rotation + translation)
+    energy = Posterior(graph).energies(poses)
+    exact = energy <= 1e-20 * np.median(energy)
     turns, moves = graph.ranks
-    left = EdgeEnergies(graph, rotation, translation, np.where(exact, turns, 0.0), np.where(exact, moves, 0.0))
+    left = EdgeEnergies(graph, rotation, translation, np.where(exact, turns, 0.0), np.where(exact, moves, 0.0), cross)
     if options.noise == "given":
         return parameters
     candidates = []
     between = ~graph.is_absolute & ~graph.is_landmark[graph.edge_i]
-    for s in _scales(rotation[between & (turns > 0)], int(np.sum(graph.axes < 3))):
-        for t in _scales(translation[between & (moves > 0)], graph.dimension):
+    alone, moved = Posterior(graph).potential_by_edge(poses)  # the second is of what rotations leave unexplained
+    for s in _scales(alone[between & (turns > 0)], int(np.sum(graph.axes < 3))):
+        for t in _scales(moved[between & (moves > 0)], graph.dimension):
             trial = replace(parameters, rotation_scale=s, translation_scale=t)
             for _ in range(3):
                 trial = left.updated(trial, replace(options, noise="given"), own)
@@ -245,36 +247,33 @@ class _Stage:
             posterior = self.posterior(p)
             poses = self.rotations_alone.lower(posterior, poses, steps=8)
             used, nothing = self.rotations_alone.used(posterior, poses), np.zeros(self.stated.n_edges)
-            return poses, EdgeEnergies(self.stated, *shared_energies(self.stated, poses), used, nothing)
+            return poses, EdgeEnergies(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
         curvature = self.curvature(p)
         poses = minimise(curvature, poses, max_steps=4).poses
-        return poses, _residuals(self.stated, curvature, poses, p.scales(self.stated))
+        return poses, _residuals(self.stated, curvature, poses)
 
 
-def shared_energies(graph: PoseGraph, poses: Poses) -> tuple[Array, Array]:
-    """Energy of each edge (m,), (m,), divided between its rotation and its translation (:mod:`tempose.outliers.noise`)."""
-    posterior = Posterior(graph)
-    rotation, translation = posterior.potential_by_edge(poses)
+def energies_by_part(graph: PoseGraph, poses: Poses) -> tuple[Array, Array, Array | None]:
+    """Energy of each edge at the stated noise (m,): of its rotation, its translation, and what both have a share in.
+
+    ``νᵀΛν + ½ (Bs)ᵀP(Bs)``, ``½ rᵀPr`` and ``rᵀPBs``, which scale with 1/σ_R², 1/σ_t² and 1/(σ_R σ_t).
+    """
+    rotation, translation = Posterior(graph).potential_by_edge(poses)
     if graph.coupling is None:
-        return rotation, translation
-    r = residuals(graph, poses)
-    own, left = np.nan_to_num(r.translation), np.nan_to_num(r.unexplained)
-    moved = 0.5 * np.einsum("ma,mab,mb->m", own, graph.translation_precision_matrices, left)
-    return rotation + translation - moved, moved
+        return rotation, translation, None
+    found, P = residuals(graph, poses), graph.translation_precision_matrices
+    r = np.nan_to_num(found.translation)
+    moved = np.nan_to_num(found.unexplained) - r
+    rotation = rotation + 0.5 * np.einsum("ma,mab,mb->m", moved, P, moved)
+    return rotation, 0.5 * np.einsum("ma,mab,mb->m", r, P, r), np.einsum("ma,mab,mb->m", r, P, moved)
 
 
-def _residuals(
-    graph: PoseGraph, curvature: Curvature, poses: Poses, scales: tuple[float | Array, float | Array] = (1.0, 1.0)
-) -> EdgeEnergies:
-    # at the present scales, since they decide how the energy of a correlated edge is divided; back to the stated noise
-    rotation, translation = (
-        energy * scale**2
-        for energy, scale in zip(shared_energies(curvature.posterior.graph, poses), scales, strict=True)
-    )
+def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> EdgeEnergies:
+    rotation, translation, cross = energies_by_part(graph, poses)
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
     except NotPositiveDefiniteError:  # some node is held by no edge that counts
         nothing = np.zeros(graph.n_edges)
-        return EdgeEnergies(graph, rotation, translation, nothing, nothing)
+        return EdgeEnergies(graph, rotation, translation, nothing, nothing, cross)
     sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
-    return EdgeEnergies(graph, rotation, translation, *used_of_edges(curvature.posterior.graph, sigma))
+    return EdgeEnergies(graph, rotation, translation, *used_of_edges(curvature.posterior.graph, sigma), cross)

@@ -38,10 +38,9 @@ def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> 
     """
     own = np.full(graph.n_edges, np.nan)
     if trust_odometry is not None:
-        if not all(isinstance(name, int) for name in graph.node_ids):
+        if not all(isinstance(name, int) for name in graph.reported):
             raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
-        number = np.array(graph.node_ids, dtype=np.int64)
-        consecutive = np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1
+        consecutive = _steps(graph) == 1
         if not np.any(consecutive):
             raise NotApplicable("there is no odometry to trust: no edge joins consecutive ids")
         own[consecutive] = trust_odometry
@@ -57,9 +56,17 @@ def odometry_hints(graph: PoseGraph, own: Array, trust_odometry: float | None = 
     """
     if trust_odometry is None:
         return own
-    number = np.array(graph.node_ids, dtype=np.int64)
+    steps = _steps(graph)
+    return np.where(
+        np.isnan(own) & (steps > 0) & (steps <= MOST_STEPS), trust_odometry ** np.minimum(steps, MOST_STEPS), own
+    )
+
+
+def _steps(graph: PoseGraph) -> Index:
+    """How many ids apart the ends of each edge (m,) are; 0 where it is no motion between poses."""
+    number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
     steps = np.abs(number[graph.edge_i] - number[graph.edge_j])
-    return np.where(np.isnan(own) & (steps <= MOST_STEPS), trust_odometry ** np.minimum(steps, MOST_STEPS), own)
+    return np.where(graph.has_rotation & ~graph.is_absolute, steps, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +134,8 @@ def _starts(
     """Poses to begin with: the basins of a search with what is trusted, some without, and the chordal relaxation."""
     if start == "given":
         return [start_poses(graph, "given", rng)]
-    if options.inlier_probability == 1.0 and np.all(np.isnan(own)):  # no edge can be wrong
+    searchable = bool(np.any(graph.has_rotation & ~graph.is_absolute))
+    if not searchable or (options.inlier_probability == 1.0 and np.all(np.isnan(own))):  # no edge can be wrong
         return [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
     basins = find_basins(graph, own_probability=own if hints is None else hints).basins
     if graph.n_edges > _LARGE:
@@ -194,10 +202,15 @@ def _spread(found: RobustFit) -> tuple[float, float]:
 
 def _moved(chosen: RobustFit, other: RobustFit) -> Index:
     """Nodes that lie elsewhere after robust alignment."""
-    a, b = chosen.poses, other.poses
-    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
+    a, b, graph = chosen.poses, other.poses, chosen.graph
+    turns = ~graph.is_landmark
+    if graph.world is not None:
+        turns[graph.world] = False
+    moved = b.moved(align((b.wxyz[turns], b.position[turns]), (a.wxyz[turns], a.position[turns]), robust=True))
     distance = np.linalg.norm(a.position - moved.position, axis=1)
-    return np.flatnonzero(elsewhere(_spread(chosen), quat.angle_between(a.wxyz, moved.wxyz), distance))
+    angle = np.where(turns, quat.angle_between(a.wxyz, moved.wxyz), 0.0)
+    apart = elsewhere(_spread(chosen), angle, distance)
+    return np.flatnonzero(apart & (turns | graph.is_landmark))
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:

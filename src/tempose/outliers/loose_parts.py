@@ -11,21 +11,21 @@ from tempose._typing import Array, Index, Mask
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
+from tempose.outliers.search.triangles import CHI_MEDIAN
 
 ACCEPTED = 0.5
-
-
-_CHI3_MEDIAN = 1.538  # median length of a standard normal vector
 
 
 def spread(graph: PoseGraph, poses: Poses, accepted: Mask) -> tuple[float, float]:
     """σ of accepted edges, radians and length: the graph's, or that of their median residual, if larger (tails are heavy)."""
     left, (sigma_rot, sigma_trans) = residuals(graph, poses), graph.median_sigmas
-    placed = accepted & graph.has_translation
-    if accepted.any():
-        sigma_rot = max(sigma_rot, float(np.median(left.angle[accepted])) / _CHI3_MEDIAN)
+    between = accepted & graph.has_rotation & ~graph.is_absolute
+    placed = between & graph.has_translation
+    if between.any():
+        turn = float(np.median(left.angle[between])) / CHI_MEDIAN[int(np.sum(graph.axes < 3))]
+        sigma_rot = float(np.fmax(sigma_rot, turn))
     if placed.any():
-        shift = float(np.median(np.linalg.norm(left.translation[placed], axis=1))) / _CHI3_MEDIAN
+        shift = float(np.median(np.linalg.norm(left.translation[placed], axis=1))) / CHI_MEDIAN[graph.dimension]
         sigma_trans = float(np.fmax(sigma_trans, shift))
     return sigma_rot, sigma_trans
 
@@ -68,12 +68,14 @@ def loose_parts(graph: PoseGraph, inlier_probability: Array) -> tuple[LoosePart,
     parts = []
     for c in range(graph.n_components):
         pieces, sizes = np.unique(kept.component[graph.component == c], return_counts=True)
-        main = pieces[np.argmax(sizes)]
+        main = pieces[np.argmax(sizes)]  # of equal ones the first
         parts += [LoosePart(np.flatnonzero(kept.component == p), -1) for p in pieces if p != main]
         parts += [
             LoosePart(side, int(rows[k]))
             for k, side in _hanging(kept, np.flatnonzero(kept.component == main))
         ]  # fmt: skip
+    world = [] if graph.world is None else [graph.world]
+    parts = [part for part in parts if part.nodes.tolist() != world]  # the world hangs on nothing
     return tuple(sorted(parts, key=lambda part: (-len(part.nodes), int(part.nodes[0]))))
 
 

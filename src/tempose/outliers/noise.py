@@ -7,9 +7,8 @@ on average over the posterior, :math:`E[e_k] = e_k + \tfrac12 u_k`, the stated �
            u_k = \operatorname{tr}(\Omega_k \Sigma_k)_R,
 
 d the numbers measured and :math:`\Sigma_k` the covariance of the fitted relative pose; in the same way for translations.
-Where the two are correlated, the energy and u are divided between them by the blocks of the joint information Ω (the rotation
-gets :math:`\nu^T\Lambda\nu + \tfrac12 (Bs)^T P (r + Bs)`, the translation :math:`\tfrac12 r^T P (r + Bs)`): that is where the
-likelihood is stationary in both scales, B scaling with σ_t/σ_R.
+Where the two are correlated, B scales with σ_t/σ_R, and the energy is :math:`a/s_R^2 + x/(s_R s_t) + c/s_t^2`; both scales together
+maximise the likelihood, a concave problem in their inverses.
 
 What is known about single nodes (fixes, attitudes) and sightings of landmarks have scales of their own, if there are enough
 of them; if not, their noise is kept as stated.
@@ -150,7 +149,7 @@ class Parameters:
 class EdgeEnergies:
     """Energies of rotation and translation (m,) at the stated noise, and what the poses have used of each.
 
-    Of correlated edges the two are shares of the joint energy, see the module; they hold near the scales they were taken at.
+    ``cross`` is the part of the energy of correlated edges that both have a share in; ``None`` if there are none.
     """
 
     stated: PoseGraph
@@ -158,12 +157,14 @@ class EdgeEnergies:
     translation: Array
     used_rotation: Array
     used_translation: Array
+    cross: Array | None = None
 
     def energy(self, p: Parameters) -> Array:
         """Energies (m,) at the parameters' noise, on average over the posterior of the poses."""
         used = 0.5 * (self.used_rotation + self.used_translation)
         rotation, translation = p.scales(self.stated)
-        return np.asarray(self.rotation / rotation**2 + self.translation / translation**2 + used)
+        both = 0.0 if self.cross is None else self.cross / (rotation * translation)
+        return np.asarray(self.rotation / rotation**2 + self.translation / translation**2 + both + used)
 
     def updated(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """One step of expectation maximisation."""
@@ -195,11 +196,17 @@ class EdgeEnergies:
             "fix_scale": (graph.is_absolute & (moves > 0), of_translations, _LEAST_FACTOR),
             "sighting_scale": (relative & seen, of_translations, _LEAST_FACTOR),
         }  # fmt: skip
-        return {
-            name: max(_scale(energy[here], gamma[here], weight[here], freedom[here], used[here]), least)
-            for name, (here, (energy, freedom, used), least) in parts.items()
+        sums = {
+            name: _Sums.of(energy[here], gamma[here], weight[here], freedom[here], used[here])
+            for name, (here, (energy, freedom, used), _) in parts.items()
             if np.any(here) and name not in kept
         }
+        found = {name: one.scale() for name, one in sums.items()}
+        for a, b in (("rotation_scale", "translation_scale"), ("attitude_scale", "fix_scale")):
+            if self.cross is not None and a in sums and b in sums:
+                here = parts[a][0] & parts[b][0]
+                found[a], found[b] = _both_scales(sums[a], sums[b], float(weight[here] @ self.cross[here]))
+        return {name: max(value, parts[name][2]) for name, value in found.items()}
 
     def settled(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """Steps of expectation maximisation, poses fixed, until nothing changes."""
@@ -254,11 +261,40 @@ def _along(scale: Array, value: Array) -> Array:
     return scale.reshape(-1, *(1,) * (value.ndim - 1))
 
 
-def _scale(energy: Array, gamma: Array, weight: Array, freedom: Array, used: Array) -> float:
-    """Factor of the stated σ, with the degrees of freedom that the poses have used taken off."""
-    numbers = float(gamma @ freedom)
-    left = max(numbers - float(weight @ used), _LEAST_REDUNDANCY * numbers, 1e-300)
-    return math.sqrt(max(float(weight @ (2.0 * energy)) / left, 1e-300))
+@dataclass(frozen=True)
+class _Sums:
+    """Weighted energy of a group, and its numbers with what the poses have used of them taken off."""
+
+    energy: float
+    left: float
+
+    @classmethod
+    def of(cls, energy: Array, gamma: Array, weight: Array, freedom: Array, used: Array) -> _Sums:
+        numbers = float(gamma @ freedom)
+        left = max(numbers - float(weight @ used), _LEAST_REDUNDANCY * numbers, 1e-300)
+        return cls(float(weight @ energy), left)
+
+    def scale(self) -> float:
+        """Factor of the stated σ."""
+        return math.sqrt(max(2.0 * self.energy / self.left, 1e-300))
+
+
+def _both_scales(a: _Sums, b: _Sums, cross: float) -> tuple[float, float]:
+    """The scales that maximise ``d_a log x + d_b log y − (a x² + cross xy + b y²)``, x and y their inverses: in turn."""
+    x, y = 1.0 / a.scale(), 1.0 / b.scale()
+    for _ in range(200):
+        before = x, y
+        x = _inverse_scale(a, cross * y)
+        y = _inverse_scale(b, cross * x)
+        if abs(x / before[0] - 1.0) + abs(y / before[1] - 1.0) < 1e-10:
+            break
+    return 1.0 / x, 1.0 / y
+
+
+def _inverse_scale(one: _Sums, slope: float) -> float:
+    """The positive root of ``2 e x² + slope x = d``."""
+    root = math.sqrt(slope * slope + 8.0 * max(one.energy, 1e-300) * one.left)
+    return 2.0 * one.left / (slope + root)
 
 
 _SCALES = ("rotation_scale", "translation_scale", *GROUPS)

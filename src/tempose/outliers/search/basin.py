@@ -16,7 +16,7 @@ from the chordal relaxation and from the most certain tree as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tempose.model.poses import Poses
 from tempose.optimum.relaxations import chordal_rotations, with_positions
 from tempose.optimum.trees import most_certain_tree, tree_poses
 from tempose.outliers.search import votes
+from tempose.outliers.search.skeleton import Skeleton, skeleton
 from tempose.outliers.search.triangles import HalfEdges, Triangles, supported_tree, triangles
 from tempose.outliers.search.votes import Narrow
 
@@ -59,11 +60,15 @@ class Basin:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What :func:`find_basins` found: basins by increasing loss, what the triangles say, and the noise level they show."""
+    """What :func:`find_basins` found: basins by increasing loss, what the triangles say, and the noise level they show.
+
+    Triangles and level are of the ``skeleton``, if the graph has more than motions between poses.
+    """
 
     basins: tuple[Basin, ...]
     triangles: Triangles
     level: Narrow
+    skeleton: Skeleton | None = None
 
     @property
     def best(self) -> Basin:
@@ -83,6 +88,22 @@ def find_basins(
     votes_rounds, iterations
         Most rounds of votes of each start, and most reweighted least-squares steps in each round.
     """
+    bones = skeleton(graph)
+    own = None if own_probability is None else own_probability[bones.edges]
+    search = _find_basins(bones.graph, own, votes_rounds, iterations)
+    if bones.is_all:
+        return search
+    return replace(search, basins=tuple(_whole(basin, bones) for basin in search.basins), skeleton=bones)
+
+
+def _whole(basin: Basin, bones: Skeleton) -> Basin:
+    """A basin of the skeleton as one of its graph."""
+    weights = np.ones(bones.whole.n_edges)
+    weights[bones.edges] = basin.weights
+    return replace(basin, poses=bones.completed(basin.poses), weights=weights)
+
+
+def _find_basins(graph: PoseGraph, own_probability: Array | None, votes_rounds: int, iterations: int) -> Search:
     halves = HalfEdges.of(graph)
     found = triangles(graph, halves)
     prior = None if own_probability is None else np.where(np.isnan(own_probability), 0.5, own_probability)
@@ -149,6 +170,8 @@ def _distinct(basins: list[Basin]) -> Iterator[Basin]:
 
 def averaged(graph: PoseGraph) -> tuple[Basin, bool]:
     """The best basin, settled to the end, and whether it has converged: robust averaging without any noise level."""
-    search = find_basins(graph)
+    bones = skeleton(graph)
+    search = find_basins(bones.graph)
     rest = votes.settle(search.level, search.best.poses, iterations=100)
-    return _basin(search.level, rest.poses, search.best.origin), rest.converged
+    found = _basin(search.level, rest.poses, search.best.origin)
+    return found if bones.is_all else _whole(found, bones), rest.converged

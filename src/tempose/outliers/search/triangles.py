@@ -25,10 +25,11 @@ from tempose.model.graph import PoseGraph
 from tempose.model.topology import SpanningTree
 from tempose.optimum.trees import rotation_weights
 from tempose.outliers.search import _triangles
+from tempose.outliers.search.skeleton import skeleton
 
 BEST = 3  # triangles of an edge that count
 _CLOSES = math.radians(30.0)  # a triangle that is further off says nothing about the noise
-_CHI3_MEDIAN = 1.538  # median length of a standard normal vector
+CHI_MEDIAN = {1: 0.6745, 2: 1.1774, 3: 1.5382}  # median length of a standard normal vector
 _MOST_SHIFTS = 200_000
 
 
@@ -116,7 +117,8 @@ def triangles(graph: PoseGraph, halves: HalfEdges | None = None) -> Triangles:
         sigma_trans = _stated_sigma_trans(graph)
     rot = 1.0 / (3.0 * sigma_rot**2)
     trans = 1.0 / (3.0 * sigma_trans**2) if np.isfinite(sigma_trans) else 0.0
-    again = _close(graph, halves, rot, trans, 3.0**2 * (6.0 if trans else 3.0))
+    turns = int(np.sum(graph.axes < 3))
+    again = _close(graph, halves, rot, trans, 3.0**2 * (turns + graph.dimension if trans else turns))
     return Triangles(
         first.total, again.count, again.closed, np.sqrt(again.value), sigma_rot, sigma_trans, measured
     )  # fmt: skip
@@ -141,6 +143,7 @@ def cycle_facts(graph: PoseGraph, most: int = 20) -> dict[str, Any]:
     An edge is listed if fewer than a quarter of its triangles close, at least two do not, and a typical edge does better; the most
     broken triangles come first.
     """
+    graph = skeleton(graph).graph
     found = triangles(graph)
     ids = graph.node_ids
     open_ = found.count - found.closed
@@ -203,7 +206,7 @@ def _narrow_translation(graph: PoseGraph, halves: HalfEdges, sigma_rot: float) -
     )  # fmt: skip
     if not found:
         return math.nan
-    return max(math.sqrt(float(np.median(out[:found]))) / (_CHI3_MEDIAN * math.sqrt(3.0)), 1e-12)
+    return max(math.sqrt(float(np.median(out[:found]))) / (CHI_MEDIAN[graph.dimension] * math.sqrt(3.0)), 1e-12)
 
 
 def _stated_sigma_trans(graph: PoseGraph) -> float:

@@ -36,7 +36,7 @@ class Narrow:
         Factors (m,) of 4 sin²(θ/2) and of squared lengths in an edge's energy: ``1/(2σ²)``, scaled by how certain the edge
         is said to be relative to the others; ``trans`` is 0 for edges without a translation.
     freedom
-        3 or 6 (m,).
+        3 or 6 (m,); 1 or 3 in the plane.
     odds
         Prior odds π/(1 − π) of being right (m,), relative to an even chance: the weight of an edge's vote.
     reach
@@ -64,7 +64,8 @@ class Narrow:
             stated = np.einsum("maa->m", graph.translation_precision_matrices)
             has = stated > 0.0
             trans[has] = 0.5 / sigma_trans**2 * stated[has] / np.median(stated[has])
-        freedom = np.where(trans > 0.0, 6.0, 3.0)
+        turns = float(np.sum(graph.axes < 3))
+        freedom = np.where(trans > 0.0, turns + graph.dimension, turns)
         p = np.full(graph.n_edges, 0.5) if prior is None else np.clip(prior, 0.01, 0.99)
         odds = p / (1.0 - p)
         return cls(graph, halves, rot, trans, freedom, odds, freedom * (1.0 + np.maximum(np.log(odds), 0.0)))
