@@ -136,6 +136,11 @@ class Gauge:
         """Nodes (n,) whose positions make up the mean, or the network, of their component: all but the world."""
         return self._counted[1]
 
+    def middle(self, position: Array) -> Array:
+        """Mean position of each component (c, 3), the world not counted."""
+        rows = self._counted[1]
+        return part_means(position[rows], self.graph.component[rows], self.graph.n_components)
+
     @cached_property
     def _counted(self) -> tuple[Mask, Mask]:
         """Nodes (n,) that count in means of rotations, and of positions."""
@@ -161,7 +166,7 @@ class Gauge:
             turn[self._left_alone[0]] = quat.IDENTITY
         if graph.is_planar:
             turn[:, 1:3] = 0.0
-        center = part_means(reference.position, comp)[comp]  # about it, so that large coordinates cost no digits
+        center = self.middle(reference.position)[comp]  # about it, so that large coordinates cost no digits
         wxyz = np.where(graph.is_landmark[:, None], wxyz, quat.multiply(turn[comp], wxyz))
         position = center + quat.rotate(turn[comp], position - center)
         if self.kind == "centroid":

@@ -158,11 +158,13 @@ def _known_directions(graph: PoseGraph, e: Index) -> tuple[Array, Array]:
 
 def _shared_landmarks(landmark: Index, part: Index, hangs: Index, seen: Array, weight: Array) -> tuple[AnyArray, ...]:
     """Landmarks that several parts have seen: where they are in the frames of every two of them."""
+    if len(landmark) == 0:
+        return np.empty((0, 4), dtype=np.int64), *(np.empty((0, 3)),) * 2, np.empty(0), np.empty((0, 3))
     views, at = np.unique(np.stack([landmark, part, hangs], axis=1), axis=0, return_inverse=True)
     at = at.reshape(-1)
     total = np.bincount(at, weight, len(views))
     mean = np.stack([np.bincount(at, weight * seen[:, k], len(views)) for k in range(3)], axis=1) / total[:, None]
-    start = np.searchsorted(views[:, 0], np.unique(views[:, 0])) if len(views) else np.empty(0, dtype=np.int64)
+    start = np.searchsorted(views[:, 0], np.unique(views[:, 0]))
     first, second = [], []
     for low, high in zip(start, np.append(start, len(views))[1:], strict=True):
         best = low + int(np.argmax(total[low:high]))

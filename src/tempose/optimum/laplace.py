@@ -20,7 +20,7 @@ import numpy as np
 from tempose._typing import Array, Index, NodeId
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.model.gauge import Gauge, part_means
+from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
@@ -78,7 +78,7 @@ class Laplace:
         sigma = self._selected[0] / self.beta
         graph = self.curvature.posterior.graph
         n, p = graph.n_nodes, self.poses.position
-        lever = p - part_means(p, graph.component)[graph.component] if n else p
+        lever = p - gauge.middle(p)[graph.component] if n else p
         if gauge.kind == "free":
             parts = [(np.ones(n, dtype=bool), self._free_functionals(lever, gauge))]
         else:

@@ -42,7 +42,7 @@ def most_certain_tree(graph: PoseGraph) -> SpanningTree:
 def tree_poses(graph: PoseGraph, tree: SpanningTree) -> Poses:
     """Chain the measured motions along a tree; roots are at the origin, edges without translation add none.
 
-    An edge that measures no rotation ties nothing by itself: what hangs on it, and what hangs on a fixed node, is chained in a
+    An edge that does not measure both ties nothing by itself: what hangs on it, and what hangs on a fixed node, is chained in a
     frame of its own, and joined with the rest by all that they share. Landmarks are where the tree's edge to them says.
     """
     wxyz, position = fixed_poses(graph)
@@ -74,6 +74,8 @@ def _cut(graph: PoseGraph, tree: SpanningTree) -> Mask:
     cut = hangs & graph.is_fixed
     if graph.n_edges:
         cut |= hangs & ~graph.has_rotation[tree.edge]
+        # without a translation it says where nothing is: others do, if they tie the two at all
+        cut |= hangs & ~graph.has_translation[tree.edge] & (graph.position_component == graph.position_component[tree.parent])
         if graph.arm is not None:  # a lever arm is of no use to a chain
             cut |= hangs & np.any(graph.arm[tree.edge] != 0.0, axis=1)
     return np.asarray(cut)
