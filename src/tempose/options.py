@@ -52,7 +52,8 @@ class SolveOptions:
     sampler
         An object of :mod:`tempose.sampling`, or a name of :data:`tempose.sampling.options.SAMPLERS`.
     gauge
-        ``anchor``, ``centroid``, ``free`` or ``node:ID``: what absolute uncertainties refer to.
+        What absolute uncertainties refer to: ``world``, ``anchor``, ``centroid``, ``free`` or ``node:ID``; ``auto`` is ``world``
+        where something ties the graph to it, else ``anchor``.
     seed
         Same seed, same draws.
     """
@@ -75,8 +76,9 @@ class SolveOptions:
     beta: float = option(1.0, "inverse temperature of the draws (default 1, the posterior)")
     sampler: SamplerOptions = option(Auto(), "how draws are made (default: the fastest exact way)")
     gauge: str = option(
-        "anchor",
-        "what error bars refer to: anchor (default: the FIXed or first node), centroid, free, or node:ID",
+        "auto",
+        "what error bars refer to: auto (default: the world, if fixes or fixed nodes tie the graph to it, else anchor), world, "
+        "anchor (the FIXed or first node), centroid, free, or node:ID",
         everyday=True,
     )
     seed: int = option(0, "same seed, same draws (default 0)", everyday=True)

@@ -80,7 +80,9 @@ def test_without_noise_every_start_is_the_truth(kind: str, start: str) -> None:
     assert Posterior(graph).potential(poses) <= 1e-20 * scale
     fixed = graph.is_fixed
     np.testing.assert_allclose(poses.position[fixed], simulated.truth.position[fixed], atol=1e-12)
-    if np.any(tied_components(graph)) and not Curvature(Posterior(graph)).undetermined(poses):  # nothing is left to choose
+    if np.any(tied_components(graph)) and not Curvature(Posterior(graph)).undetermined(
+        poses
+    ):  # nothing is left to choose
         np.testing.assert_allclose(poses.position, simulated.truth.position, atol=1e-7)
     if graph.is_planar:
         assert np.all(poses.wxyz[:, 1:3] == 0.0) and np.all(poses.position[:, 2] == 0.0)
@@ -420,7 +422,9 @@ def test_map_coordinates_cost_nothing(kind: str, gauge: str) -> None:
     there = Poses(here.ids, here.wxyz, here.position + shifted)
     at = graph.fixed_at
     assert at is not None
-    at = Poses(at.ids, at.wxyz, at.position + np.array([0.0 if name == WORLD else 1.0 for name in at.ids])[:, None] * far)
+    at = Poses(
+        at.ids, at.wxyz, at.position + np.array([0.0 if name == WORLD else 1.0 for name in at.ids])[:, None] * far
+    )
     away = replace(graph, j_from_i_t=t, fixed_at=at)
     near_gauge, far_gauge = Gauge.parse(graph, gauge), Gauge.parse(away, gauge)
     near = Laplace(Curvature(Posterior(graph)), here).marginals(near_gauge)
@@ -434,3 +438,111 @@ def test_map_coordinates_cost_nothing(kind: str, gauge: str) -> None:
     two = far_gauge.align(turned, there.position + x[:, 3:], there)
     np.testing.assert_allclose(one[0], two[0], atol=1e-9)
     np.testing.assert_allclose((one[1] - here.position)[rows], (two[1] - there.position)[rows], atol=1e-8)
+
+
+# ---------------------------------------------------------------------- what is not determined
+
+
+def tied_at(
+    simulated: PoseGraph, truth: Poses, P: np.ndarray, Λ: np.ndarray, rows: list[int]
+) -> tuple[PoseGraph, Poses]:
+    """A graph with edges from some of its nodes to the world, of given precisions, without noise of their own."""
+    n, k = simulated.n_nodes, len(rows)
+    m = simulated.n_edges
+    full = np.concatenate([simulated.translation_precision_matrices, np.tile(P, (k, 1, 1))])
+    if simulated.is_planar:
+        full[:, 2] = full[:, :, 2] = 0.0
+    turning = np.concatenate([simulated.concentration_matrices, np.tile(Λ, (k, 1, 1))])
+    t = np.concatenate([simulated.j_from_i_t, truth.position[rows]])
+    if not np.any(P):
+        t[m:] = np.nan
+    graph = PoseGraph(
+        (*range(n), WORLD),
+        np.concatenate([simulated.edge_i, rows]),
+        np.concatenate([simulated.edge_j, np.full(k, n)]),
+        np.concatenate([simulated.j_from_i_wxyz, truth.wxyz[rows]]),
+        t,
+        turning[:, 2, 2] if simulated.is_planar else turning,
+        full,
+        dimension=simulated.dimension,
+    )
+    wxyz, position = np.vstack([truth.wxyz, quat.IDENTITY]), np.vstack([truth.position, np.zeros(3)])
+    return graph, Poses(graph.node_ids, wxyz, position)
+
+
+NOTHING, ALL, LEVEL = np.zeros((3, 3)), 5e3 * np.eye(3), np.diag([5e3, 5e3, 0.0])
+PARTLY = {
+    "one fix": (False, ALL, NOTHING, [4], [("point", 3)]),
+    "two fixes": (False, ALL, NOTHING, [4, 7], [("line", 1)]),
+    "three fixes": (False, ALL, NOTHING, [4, 7, 9], []),
+    "one planar fix": (True, LEVEL, NOTHING, [4], [("point", 1)]),
+    "two planar fixes": (True, LEVEL, NOTHING, [4, 7], []),
+    "an attitude": (False, NOTHING, ALL, [4], [("shift", 3)]),
+    "a planar attitude": (True, NOTHING, ALL, [4], [("shift", 2)]),
+    "a direction and a fix": (False, ALL, LEVEL, [4], [("line", 1)]),
+    "heights of nothing, and directions": (False, LEVEL, ALL, [4, 7, 9], [("shift", 1)]),
+}
+
+
+@pytest.mark.parametrize("case", PARTLY)
+def test_what_is_not_determined_is_named_and_not_small(case: str) -> None:
+    planar, P, Λ, rows, expected = PARTLY[case]
+    simulated = made("planar" if planar else "plain")
+    graph, _ = tied_at(simulated.graph, simulated.truth, P, Λ, rows)
+    curvature = Curvature(Posterior(graph))
+    found = minimise(curvature, start_poses(graph, "chordal", rng()))
+    assert found.status == "converged" and found.is_minimum
+    named = curvature.undetermined(found.poses)
+    assert [(one.kind, one.directions) for one in named] == expected
+    for one in named:
+        np.testing.assert_array_equal(one.nodes, np.arange(graph.n_nodes - 1))
+    laplace = Laplace(curvature, found.poses)
+    world = laplace.marginals(Gauge.parse(graph, "auto"))
+    turn, shift = (np.sqrt(np.einsum("naa->n", world[:-1, k, k])) for k in (slice(0, 3), slice(3, 6)))
+    kinds = {kind for kind, _ in expected}
+    assert np.all(turn > 1.0) if kinds & {"point", "line"} else np.all(turn < 0.3)
+    if not kinds:
+        assert np.all(shift < 1.0)
+    if case.startswith("heights"):
+        assert np.all(np.sqrt(world[:-1, 5, 5]) > 100.0) and np.all(np.sqrt(world[:-1, 3, 3]) < 1.0)
+    # seen from one of the nodes, a tie that leaves all motions free says nothing at all
+    if case in ("one fix", "one planar fix", "an attitude", "a planar attitude"):
+        without = Curvature(Posterior(simulated.graph))
+        alone = Laplace(without, minimise(without, simulated.truth).poses)
+        node = laplace.marginals(Gauge.parse(graph, "node:5"))[:-1]
+        expected_node = alone.marginals(Gauge.parse(simulated.graph, "node:5"))
+        size = np.sqrt(np.einsum("nkk->nk", expected_node))
+        turned = quat.multiply(found.poses.wxyz[0], quat.conjugate(alone.poses.wxyz[0]))
+        J = np.kron(np.eye(2), quat.to_matrix(turned))
+        np.testing.assert_allclose(node, J @ expected_node @ J.T, atol=1e-6 * size.max() ** 2)
+        relative = laplace.relative(2, 8)
+        np.testing.assert_allclose(relative.covariance, alone.relative(2, 8).covariance, rtol=1e-6, atol=1e-12)
+
+
+def test_robots_that_share_only_the_world_are_undetermined_on_their_own() -> None:
+    """One with a fix, one with three: the first can turn about its fix, whatever ties the second."""
+    one, two = made("plain", nodes=6), made("plain", nodes=7, seed=5)
+    parts = [
+        tied_at(one.graph, one.truth, ALL, NOTHING, [2])[0],
+        tied_at(two.graph, two.truth, ALL, NOTHING, [0, 3, 5])[0],
+    ]
+    shift = np.array([0, 6])
+    i = np.concatenate([g.edge_i + s for g, s in zip(parts, shift, strict=True)])
+    j = np.concatenate([np.where(g.edge_j == g.world, 13, g.edge_j + s) for g, s in zip(parts, shift, strict=True)])
+    both = [np.concatenate([getattr(g, name) for g in parts]) for name in (
+        "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")]  # fmt: skip
+    graph = PoseGraph((*range(13), WORLD), i, j, *both)
+    assert graph.n_components == 1
+    curvature = Curvature(Posterior(graph))
+    found = minimise(curvature, start_poses(graph, "chordal", rng()))
+    assert found.status == "converged" and found.is_minimum
+    (only,) = curvature.undetermined(found.poses)
+    assert (only.kind, only.directions) == ("point", 3)
+    np.testing.assert_array_equal(only.nodes, np.arange(6))
+    laplace = Laplace(curvature, found.poses)
+    turn = np.sqrt(np.einsum("naa->n", laplace.marginals(Gauge.parse(graph, "auto"))[:, :3, :3]))
+    assert np.all(turn[:6] > 1.0) and np.all(turn[6:13] < 0.3)
+    assert np.sqrt(np.trace(laplace.relative(1, 9).covariance[:3, :3])) > 1.0
+    assert np.sqrt(np.trace(laplace.relative(1, 4).covariance[:3, :3])) < 0.3
+    turn = np.sqrt(np.einsum("naa->n", laplace.marginals(Gauge.parse(graph, "node:9"))[:, :3, :3]))
+    assert np.all(turn[:6] > 1.0) and np.all(turn[6:13] < 0.3)
