@@ -24,13 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tempose._support.plain import plain
 from tempose._typing import Array
 from tempose.errors import OptionError
+from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer_gradient
 from tempose.model.graph import PoseGraph
 from tempose.model.robust import RobustLikelihood
@@ -40,9 +41,7 @@ TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _MOST_STEPS = 20  # of expectation maximisation between two of the poses
 _LEAST_REDUNDANCY = 0.05  # of the inliers' numbers: below, σ cannot be told and is not divided by nothing
-FEWEST_SPARE = (
-    20  # numbers of a group beyond what its own poses take: σ is then known to 16 %, with fewer it is kept as stated
-)
+FEWEST_SPARE = 20  # numbers of a group that others check: σ is then known to 16 %; with fewer it is kept as stated
 _LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 
 
@@ -104,10 +103,11 @@ class Parameters:
     attitude_scale: float = 1.0
     fix_scale: float = 1.0
     sighting_scale: float = 1.0
+    kept: tuple[str, ...] = ()  # of GROUPS, whose noise is as stated: too few of their numbers check anything
 
-    def facts(self) -> dict[str, float | None]:
+    def facts(self) -> dict[str, Any]:
         """Plain values for JSON: an infinite tail is null."""
-        facts: dict[str, float | None] = plain(asdict(self))
+        facts: dict[str, Any] = plain(asdict(self))
         return facts
 
     def scales(self, graph: PoseGraph) -> tuple[float | Array, float | Array]:
@@ -120,9 +120,10 @@ class Parameters:
         return rotation, np.where(seen & ~absolute, self.sighting_scale, translation)
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, float | None]) -> Parameters:
+    def from_facts(cls, facts: Mapping[str, Any]) -> Parameters:
         """The inverse of :meth:`facts`."""
-        return cls(**{name: math.inf if value is None else value for name, value in facts.items()})
+        numbers: dict[str, Any] = {name: math.inf if value is None else value for name, value in facts.items()}
+        return cls(**{**numbers, "kept": tuple(facts.get("kept", ()))})
 
     def graph(self, stated: PoseGraph) -> PoseGraph:
         """The graph with its precisions at these scales."""
@@ -172,21 +173,21 @@ class EdgeEnergies:
         energy = self.energy(p)
         gamma = likelihood.inlier_probability(energy)
         weight = gamma * likelihood.core_weight(energy)
-        scales = self._scales(p, gamma, weight) if options.noise == "auto" else {}
+        if options.noise == "auto":
+            p = self._scaled(p, gamma, weight)
         pi = p.inlier_probability
         free = np.isnan(own)
         if options.inlier_probability is None and np.any(free):
             pi = float((gamma[free].sum() + 1.0) / (free.sum() + 2.0))
-        return replace(p, inlier_probability=pi, **scales)
+        return replace(p, inlier_probability=pi)
 
-    def _scales(self, p: Parameters, gamma: Array, weight: Array) -> dict[str, float]:
-        """The scale of each group of measurements that is estimated."""
+    def _scaled(self, p: Parameters, gamma: Array, weight: Array) -> Parameters:
+        """The parameters with the scale of each group of measurements as these residuals have it."""
         graph, (sigma_rot, sigma_trans) = self.stated, self.stated.median_sigmas
         turns, moves = graph.ranks
         relative, seen = ~graph.is_absolute, graph.is_landmark[graph.edge_i]
         of_rotations = self.rotation, turns * self._excess(p), self.used_rotation
         of_translations = self.translation, moves, self.used_translation
-        kept = too_few(graph)
         parts = {
             "rotation_scale": (relative & (turns > 0), of_rotations, _LEAST_SIGMA / sigma_rot),
             "translation_scale": (
@@ -199,14 +200,19 @@ class EdgeEnergies:
         sums = {
             name: _Sums.of(energy[here], gamma[here], weight[here], freedom[here], used[here])
             for name, (here, (energy, freedom, used), _) in parts.items()
-            if np.any(here) and name not in kept
+            if np.any(here)
         }
+        # once and for all: fewer numbers would be left at less noise, down to none
+        kept = [name for name in GROUPS if name in p.kept or (name in sums and sums[name].left < FEWEST_SPARE)]
+        for name in kept:
+            sums.pop(name, None)
         found = {name: one.scale() for name, one in sums.items()}
         for a, b in (("rotation_scale", "translation_scale"), ("attitude_scale", "fix_scale")):
             if self.cross is not None and a in sums and b in sums:
                 here = parts[a][0] & parts[b][0]
                 found[a], found[b] = _both_scales(sums[a], sums[b], float(weight[here] @ self.cross[here]))
-        return {name: max(value, parts[name][2]) for name, value in found.items()}
+        scales = {name: max(value, parts[name][2]) for name, value in found.items()}
+        return replace(p, kept=tuple(kept), **{**scales, **dict.fromkeys(kept, 1.0)})
 
     def settled(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """Steps of expectation maximisation, poses fixed, until nothing changes."""
@@ -223,7 +229,7 @@ class EdgeEnergies:
             return 1.0
         lam = float(np.median(known)) / p.rotation_scale**2
         if self.stated.is_planar:
-            return float(lam * (1.0 - special.ive(1, 0.5 * lam) / special.ive(0, 0.5 * lam)))
+            return float(-2.0 * lam * von_mises.log_normalizer_gradient(lam))
         return float(-2.0 * lam * np.sum(log_normalizer_gradient(np.full(3, lam))) / 3.0)
 
     def log_likelihood(self, p: Parameters, own: Array) -> float:
@@ -239,21 +245,6 @@ class EdgeEnergies:
             if value > merit:
                 best, merit = trial, value
         return best
-
-
-def too_few(graph: PoseGraph) -> tuple[str, ...]:
-    """Groups of :data:`GROUPS` that the graph has and whose noise is kept as stated: fewer than :data:`FEWEST_SPARE` numbers.
-
-    Numbers that determine where the whole is, and where each landmark is, check nothing and do not count.
-    """
-    turns, moves = graph.ranks
-    absolute, seen = graph.is_absolute, graph.is_landmark[graph.edge_i] & ~graph.is_absolute
-    spare = {
-        "attitude_scale": (turns[absolute].sum(), int(np.sum(graph.axes < 3))),
-        "fix_scale": (moves[absolute].sum(), len(graph.axes)),
-        "sighting_scale": (moves[seen].sum(), graph.dimension * len(np.unique(graph.edge_i[seen]))),
-    }
-    return tuple(name for name, (count, taken) in spare.items() if count and count - taken < FEWEST_SPARE)
 
 
 def _along(scale: Array, value: Array) -> Array:
