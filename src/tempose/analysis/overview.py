@@ -6,43 +6,72 @@ from typing import Any
 
 import numpy as np
 
-from tempose.model.bingham import sigma_from_concentration
-from tempose.model.graph import PoseGraph
+from tempose.model import precision
+from tempose.model.graph import WORLD, PoseGraph
+
+
+def contents(graph: PoseGraph) -> dict[str, Any]:
+    """What kinds of things a graph holds, as plain values."""
+    turns, moves = graph.ranks
+    single = graph.is_absolute
+    sighting = graph.is_landmark[graph.edge_i] & ~single
+    return {
+        "dimension": graph.dimension,
+        "n_landmarks": len(graph.landmarks),
+        "landmark_sightings": int(np.sum(sighting)),
+        "measured_positions": int(np.sum(single & (moves > 0))),
+        "measured_attitudes": int(np.sum(single & (turns > 0))),
+        "n_fixed": len([name for name in graph.fixed if name != WORLD]),
+        "correlated_edges": 0 if graph.coupling is None else int(np.sum(np.any(graph.coupling, axis=(1, 2)))),
+        "lever_arms": 0 if graph.arm is None else int(np.sum(np.any(graph.arm, axis=1))),
+        "world_origin": graph.world_origin.tolist() if np.any(graph.world_origin) else None,
+    }
 
 
 def overview(graph: PoseGraph) -> dict[str, Any]:
     """Counts, structure and noise levels of a graph, as plain values."""
     pairs = np.sort(np.stack([graph.edge_i, graph.edge_j], axis=1), axis=1)
     distinct = len(np.unique(pairs, axis=0)) if graph.n_edges else 0
-    sizes = np.sort(np.bincount(graph.component, minlength=max(graph.n_components, 1)))[::-1]
+    rows = [graph.index[name] for name in graph.reported]
+    sizes = np.sort(np.bincount(graph.component[rows], minlength=max(graph.n_components, 1)))[::-1]
     ids = graph.node_ids
     bridges = [f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]}" for k in graph.bridges]
-    sigma_rot = np.degrees(sigma_from_concentration(np.maximum(graph.mean_concentration, 1e-300)))
-    precision = (
-        graph.translation_precision
-        if graph.translation_precision.ndim == 1
-        else np.trace(graph.translation_precision, axis1=1, axis2=2) / 3.0
-    )
-    has = graph.has_translation & (precision > 0)
+    relative = ~graph.is_absolute
+    has_turn, has_shift = (rank > 0 for rank in graph.ranks)
+    sigma_rot, sigma_trans = graph.edge_sigmas
     return {
-        "n_nodes": graph.n_nodes,
+        "n_nodes": len(rows),
         "n_edges": graph.n_edges,
+        **contents(graph),
         "n_components": graph.n_components,
         "component_sizes": sizes.tolist(),
         "edges_measured_twice_or_more": graph.n_edges - distinct,
-        "rotation_only_edges": int(np.sum(~graph.has_translation)),
+        "rotation_only_edges": int(np.sum(~graph.has_translation & relative)),
         "isolated_nodes": [str(name) for name in graph.isolated],
         "n_bridges": len(bridges),
         "bridges": bridges,
-        "degree": _range(graph.degree.astype(np.float64)),
+        "degree": _range(graph.degree[rows].astype(np.float64)),
         "precisions": "isotropic" if graph.is_isotropic else "full",
-        "sigma_rot_deg": _range(sigma_rot),
-        "sigma_trans": _range(1.0 / np.sqrt(precision[has])),
-        "translation_length": _range(np.linalg.norm(graph.j_from_i_t[graph.has_translation], axis=1)),
+        "sigma_if_correlations_dropped": _sigma_lost(graph),
+        "sigma_rot_deg": _range(sigma_rot[relative & has_turn]),
+        "sigma_trans": _range(sigma_trans[relative & has_shift]),
+        "sigma_position": _range(sigma_trans[~relative & has_shift]),
+        "translation_length": _range(np.linalg.norm(graph.j_from_i_t[graph.has_translation & relative], axis=1)),
         "fixed_nodes": [str(name) for name in graph.fixed],
         "has_poses": graph.initial is not None,
         **{f"read_{key}": value for key, value in graph.origin.items()},
     }
+
+
+def _sigma_lost(graph: PoseGraph) -> dict[str, float] | None:
+    """Median share of the σ of correlated edges that would be left if their correlations were dropped."""
+    if graph.coupling is None:
+        return None
+    tied = graph.information[np.any(graph.coupling, axis=(1, 2))]
+    right, wrong = precision.marginal_numbers(tied, graph.dimension), precision.block_numbers(tied, graph.dimension)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r, t = (float(np.nanmedian(np.sqrt(a / b))) for a, b in zip(right[:2], wrong[:2], strict=True))
+    return {"rotation": r, "translation": t}
 
 
 def _range(x: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:

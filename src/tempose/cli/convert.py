@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from tempose.analysis.overview import contents
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 from tempose.cli.flags import given
 from tempose.cli.inputs import SolveInput, add_reading
+from tempose.errors import OptionError
 from tempose.io.options import ReadOptions
 
 
@@ -29,16 +32,39 @@ def add_parser(commands: Commands, summary: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Convert a graph or poses."""
     from tempose.io import read_poses, write_graph, write_poses
+    from tempose.io.files import left_out
 
     if arguments.poses or str(arguments.output).endswith(".tum") or str(arguments.input).endswith(".tum"):
+        if arguments.gps is not None:
+            raise OptionError("--gps measures nodes of a graph; poses alone have none")
         poses = read_poses(arguments.input, arguments.format)
         write_poses(arguments.output, poses)
         console.say(arguments, f"{arguments.output}: {len(poses)} poses")
         console.emit(arguments, {"output": arguments.output, "n_nodes": len(poses)})
         return 0
-    graph = SolveInput(arguments.input, given(arguments, ReadOptions), arguments.format).read()
-    console.notice(arguments, *graph.notices)
+    reading = given(arguments, ReadOptions)
+    graph = SolveInput(arguments.input, reading, arguments.format, gps=arguments.gps).read()
+    lost = left_out(graph, arguments.output)
+    console.notice(arguments, *graph.notices, *([lost] if lost else []))
     write_graph(arguments.output, graph, graph.initial)
-    console.say(arguments, f"{arguments.output}: {graph.n_nodes} nodes, {graph.n_edges} edges")
-    console.emit(arguments, {"output": arguments.output, "n_nodes": graph.n_nodes, "n_edges": graph.n_edges})
+    nodes = len(graph.reported)
+    console.say(arguments, f"{arguments.output}: {nodes} nodes, {graph.n_edges} edges{_more(contents(graph))}")
+    console.emit(arguments, {"output": arguments.output, "n_nodes": nodes, "n_edges": graph.n_edges, **contents(graph)})
     return 0
+
+
+def _more(found: dict[str, Any]) -> str:
+    """What else a graph holds, in words: ``; planar, 3 landmarks``."""
+    words = ["planar"] if found["dimension"] == 2 else []
+    words += [
+        f"{found[key]} {text}"
+        for key, text in (
+            ("n_landmarks", "landmarks"),
+            ("measured_positions", "measured positions"),
+            ("measured_attitudes", "measured attitudes"),
+            ("n_fixed", "fixed"),
+            ("correlated_edges", "edges with correlations"),
+        )
+        if found[key]
+    ]
+    return "; " + ", ".join(words) if words else ""

@@ -18,15 +18,15 @@ def add_parser(commands: Commands, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe a graph."""
-    from tempose.analysis.overview import overview
+    from tempose.analysis.overview import contents, overview
     from tempose.outliers.search.triangles import cycle_facts
 
     graph = read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}
     console.notice(arguments, *graph.notices)
-    console.table(
-        arguments, [(name.replace("_", " "), _words(value)) for name, value in facts.items()], arguments.graph
-    )
+    absent = {name for name, value in contents(graph).items() if not value}  # not everybody has landmarks
+    shown = [(name.replace("_", " "), _words(value)) for name, value in facts.items() if name not in absent]
+    console.table(arguments, shown, arguments.graph)
     console.emit(arguments, {**facts, "notices": list(graph.notices)})
     return 0
 

@@ -33,18 +33,23 @@ class SolveInput:
         Of the file, if it does not tell by itself.
     truth
         True poses, if there are any.
+    gps
+        A table of measured positions, if there is one.
     """
 
     graph: str
     reading: Mapping[str, Any] = field(default_factory=dict)
     format: str | None = None
     truth: str | None = None
+    gps: str | None = None
 
     def read(self) -> PoseGraph:
-        """The graph."""
+        """The graph, with the measured positions."""
         from tempose.io import read_graph
+        from tempose.io.gps import read_fixes, with_fixes
 
-        return read_graph(self.graph, ReadOptions(**self.reading), self.format)
+        graph = read_graph(self.graph, ReadOptions(**self.reading), self.format)
+        return graph if self.gps is None else with_fixes(graph, read_fixes(self.gps))
 
     def facts(self) -> dict[str, Any]:
         """For ``result.json``: all reading options, and paths that hold in every working directory."""
@@ -53,6 +58,7 @@ class SolveInput:
             "reading": asdict(ReadOptions(**self.reading)),
             "format": self.format,
             "truth": None if self.truth is None else str(Path(self.truth).resolve()),
+            "gps": None if self.gps is None else str(Path(self.gps).resolve()),
         }
 
 
@@ -61,13 +67,18 @@ def add_reading(parser: CommandParser) -> None:
     group = parser.add_argument_group("reading the graph")
     add_flags(parser, group, ReadOptions)
     group.add_argument(
+        "--gps",
+        metavar="FILE",
+        help="measured positions of nodes: a table id,x,y,z,sigma or id,lat,lon,height,sigma_h,sigma_v",
+    )
+    group.add_argument(
         "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
     )
 
 
 def read_graph(arguments: argparse.Namespace) -> PoseGraph:
     """The command's graph, read with its reading options."""
-    return SolveInput(arguments.graph, given(arguments, ReadOptions), arguments.format).read()
+    return SolveInput(arguments.graph, given(arguments, ReadOptions), arguments.format, gps=arguments.gps).read()
 
 
 def read_record(path: Path) -> tuple[SolveOptions, SolveInput | None]:

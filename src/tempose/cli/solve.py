@@ -31,6 +31,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose solve graph.g2o -o result
         tempose solve graph.g2o -o result --draws 2000 --gauge centroid --seed 7
         tempose solve graph.g2o -o result --robust --noise auto
+        tempose solve graph.g2o -o result --gps fixes.csv
         tempose solve graph.g2o -o paper --preset paper
         tempose solve --config result/result.json -o again
         """,
@@ -86,7 +87,7 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
     reading = {**({} if recorded is None else recorded.reading), **given(arguments, ReadOptions)}
     reading["noise"] = "auto" if noise == "auto" else "given"  # what will be estimated need not be in the file
     if arguments.graph is not None:  # a truth or a format on record would be those of another file
-        return SolveInput(arguments.graph, reading, arguments.format, arguments.truth)
+        return SolveInput(arguments.graph, reading, arguments.format, arguments.truth, arguments.gps)
     if recorded is None:
         raise OptionError("give a graph to solve: tempose solve GRAPH -o DIR (or --config FILE that names one)")
     return replace(
@@ -94,6 +95,7 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
         reading=reading,
         format=arguments.format or recorded.format,
         truth=arguments.truth or recorded.truth,
+        gps=arguments.gps or recorded.gps,
     )
 
 

@@ -196,6 +196,51 @@ def _read_table(path: PathLike, required: Sequence[str], aliases: Sequence[tuple
     return _Table(path, {name: k for k, name in enumerate(names)}, line, cells, origin)
 
 
+class NamedColumns:
+    """A table with a row per node, for readers of other tables: its columns by name, and errors with their line."""
+
+    def __init__(self, path: PathLike, key: str) -> None:
+        self._table = _read_table(path, [key])
+        if not self._table.cells:
+            raise ParseError(path, None, "the table has a header only")
+        self._reader = NumberReader(path)
+        self._rows = range(len(self._table.cells))
+        column = self._table.column[key]
+        self.lines = tuple(self._table.line)
+        self.names: tuple[NodeId, ...] = tuple(
+            _read_name(path, line, row[column], key) for line, row in zip(self.lines, self._table.cells, strict=True)
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a column."""
+        return name in self._table.column
+
+    def words(self, names: Sequence[str]) -> Array:
+        """Cells as text (k, d); empty where there is no such column."""
+        columns = [
+            self._table.pick(self._rows, [name]) if self.has(name) else [[""]] * len(self._rows) for name in names
+        ]
+        return np.array([[cell for (cell,) in row] for row in zip(*columns, strict=True)], dtype=object)
+
+    def numbers(self, names: Sequence[str]) -> Array:
+        """Cells as numbers (k, d), none of them empty."""
+        return self._table.numbers(self._reader, self._rows, names)
+
+    def optional(self, name: str, default: float) -> Array:
+        """A column as numbers (k,), with a default where it is empty or not there."""
+        words = self.words([name])[:, 0]
+        given = [r for r in self._rows if words[r]]
+        out = np.full(len(self._rows), default)
+        if given:
+            out[given] = self._table.numbers(self._reader, given, [name])[:, 0]
+        return out
+
+    def refuse(self, bad: Mask, why: str) -> None:
+        """An error for the first row that is bad (k,)."""
+        for r in np.flatnonzero(bad):
+            raise ParseError(self._table.path, self.lines[r], why)
+
+
 def _read_name(path: PathLike, line: int, cell: str, column: str) -> NodeId:
     text = cell.lstrip()
     if text.startswith("'"):

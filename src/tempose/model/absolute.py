@@ -1,16 +1,19 @@
-"""What is known about single nodes: directions, and measurements that contradict where a node is held.
+"""What is known about single nodes: positions, directions, and measurements that contradict where a node is held.
 
-Both are edges to the world; see :class:`tempose.model.graph.PoseGraph`.
+All are edges to the world; see :class:`tempose.model.graph.PoseGraph`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.precision import joined
 from tempose.model.residuals import residuals
 
 CONTRADICTS = 10.0
@@ -56,3 +59,43 @@ def contradictions(graph: PoseGraph) -> tuple[Index, Array]:
     sigmas = np.sqrt(2.0 * energy)
     bad = sigmas > CONTRADICTS
     return edges[bad], sigmas[bad]
+
+
+def with_positions(
+    graph: PoseGraph, nodes: Index, position: Array, precision: Array, arm: Array, inlier_prior: Array
+) -> PoseGraph:
+    """The graph with measured positions of nodes in the world.
+
+    Parameters
+    ----------
+    graph
+        The graph; it gets a world if it has none.
+    nodes
+        Their rows (k,).
+    position
+        (k, 3), in the coordinates of the graph.
+    precision
+        (k, 3, 3), in the world's axes.
+    arm
+        The points of the nodes that were measured, in their frames (k, 3).
+    inlier_prior
+        Prior probability that each is right (k,), NaN for none.
+    """
+    m, k = graph.n_edges, len(nodes)
+    world = graph.n_nodes if graph.world is None else graph.world
+    noise = joined(graph.translation_precision, precision, graph.dimension)
+    still = np.zeros((k, *graph.concentration.shape[1:]))
+    trusted = np.full(m, np.nan) if graph.inlier_prior is None else graph.inlier_prior
+    return replace(
+        graph,
+        node_ids=graph.node_ids if graph.world is not None else (*graph.node_ids, WORLD),
+        edge_i=np.append(graph.edge_i, nodes),
+        edge_j=np.append(graph.edge_j, np.full(k, world)),
+        j_from_i_wxyz=np.vstack([graph.j_from_i_wxyz, np.tile(quat.IDENTITY, (k, 1))]),
+        j_from_i_t=np.vstack([graph.j_from_i_t, position]),
+        concentration=np.concatenate([graph.concentration, still]),
+        translation_precision=noise,
+        inlier_prior=np.append(trusted, inlier_prior),
+        coupling=None if graph.coupling is None else np.concatenate([graph.coupling, np.zeros((k, 3, 3))]),
+        arm=np.vstack([np.zeros((m, 3)) if graph.arm is None else graph.arm, arm]),
+    )

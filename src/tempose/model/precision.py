@@ -107,6 +107,19 @@ def simplest(blocks: Array) -> Array:
     return trace_rule(blocks) if bool(np.all(spread(blocks) <= ROUND)) else blocks
 
 
+def joined(given: Array, added: Array, axes: int) -> Array:
+    """Precisions of edges (m,), (m, 3) or (m, 3, 3) and of more (n, 3, 3), one number each if that says it all.
+
+    Only the first ``axes`` exist.
+    """
+    exists = np.arange(3) < axes
+    if given.ndim == 1 and np.all(is_multiple_of_identity(added[:, :axes, :axes])):
+        return np.append(given, added[:, 0, 0])
+    if given.ndim < 3:
+        given = np.broadcast_to(given.reshape(len(given), -1), (len(given), 3))[:, :, None] * np.diag(exists)
+    return np.concatenate([given, added])
+
+
 def turned(blocks: Array, wxyz: Array) -> Array:
     """``R B Rᵀ``, symmetric to the last bit; multiples of the identity are left as they are."""
     R = quat.to_matrix(quat.normalize(wxyz))

@@ -75,8 +75,8 @@ class Priors:
             edge_j=np.append(graph.edge_j, ends[1]),
             j_from_i_wxyz=np.vstack([graph.j_from_i_wxyz, mode if inward else quat.conjugate(mode)]),
             j_from_i_t=np.vstack([graph.j_from_i_t, t]),
-            concentration=_joined(graph.concentration, Lambda, 3),
-            translation_precision=_joined(graph.translation_precision, P, graph.dimension),
+            concentration=precision.joined(graph.concentration, Lambda, 3),
+            translation_precision=precision.joined(graph.translation_precision, P, graph.dimension),
             initial=initial,
             inlier_prior=np.append(trusted, np.ones(n)),
             coupling=None if graph.coupling is None else np.concatenate([graph.coupling, np.zeros((n, 3, 3))]),
@@ -147,16 +147,3 @@ class Priors:
         if not np.all(np.isfinite(mean)) or np.any(np.linalg.eigvalsh(precision)[:, 0] < 0.0):
             raise ArgumentError("the translation prior needs finite means and positive semi-definite precisions")
         return np.ascontiguousarray(mean), np.ascontiguousarray(precision)
-
-
-def _joined(given: Array, added: Array, axes: int) -> Array:
-    """Precisions of edges (m,), (m, 3) or (m, 3, 3) and of more (n, 3, 3), one number each if that says it all.
-
-    Only the first ``axes`` exist.
-    """
-    exists = np.arange(3) < axes
-    if given.ndim == 1 and np.all(precision.is_multiple_of_identity(added[:, :axes, :axes])):
-        return np.append(given, added[:, 0, 0])
-    if given.ndim < 3:
-        given = np.broadcast_to(given.reshape(len(given), -1), (len(given), 3))[:, :, None] * np.diag(exists)
-    return np.concatenate([given, added])
