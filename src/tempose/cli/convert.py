@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tempose.analysis.overview import contents
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 from tempose.cli.flags import given
@@ -31,6 +30,7 @@ def add_parser(commands: Commands, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert a graph or poses."""
+    from tempose.analysis.overview import contents
     from tempose.io import read_poses, write_graph, write_poses
     from tempose.io.files import left_out
 

@@ -24,7 +24,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         """
         tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o
         tempose simulate --planar --shape trajectory --nodes 300 --landmarks 20 -o plane.g2o
-        tempose simulate --shape trajectory --nodes 300 --correlated --gps 0.1 --gps-sigma 0.02 -o outdoors.g2o
+        tempose simulate --shape trajectory --nodes 300 --correlated --gps-nodes 0.1 --gps-sigma 0.02 -o outdoors.g2o
         """,
     )
     parser.add_argument("--nodes", type=int, default=50, help="number of poses (default 50)")
@@ -61,7 +61,12 @@ def add_parser(commands: Commands, summary: str) -> None:
         help="correlated errors of rotation and translation, as of scans (default) or at random",
     )
     more.add_argument(
-        "--gps", type=float, default=0, metavar="N", help="poses with a fix: a number, or a share below 1"
+        "--gps-nodes",
+        dest="gps",
+        type=float,
+        default=0,
+        metavar="N",
+        help="poses with a fix: a number, or a share below 1",
     )
     more.add_argument(
         "--gps-sigma", type=float, default=0.05, metavar="LENGTH", help="of a fix per axis (default 0.05)"

@@ -75,7 +75,11 @@ def _cut(graph: PoseGraph, tree: SpanningTree) -> Mask:
     if graph.n_edges:
         cut |= hangs & ~graph.has_rotation[tree.edge]
         # without a translation it says where nothing is: others do, if they tie the two at all
-        cut |= hangs & ~graph.has_translation[tree.edge] & (graph.position_component == graph.position_component[tree.parent])
+        cut |= (
+            hangs
+            & ~graph.has_translation[tree.edge]
+            & (graph.position_component == graph.position_component[tree.parent])
+        )
         if graph.arm is not None:  # a lever arm is of no use to a chain
             cut |= hangs & np.any(graph.arm[tree.edge] != 0.0, axis=1)
     return np.asarray(cut)
