@@ -11,7 +11,7 @@ from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
-from tempose.numerics.chart import SPACE, Frame, center, center_back, place, pull_back
+from tempose.numerics.chart import PLANE, SPACE, Frame, center, center_back, couple, place, pull_back, push_back
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
@@ -112,6 +112,49 @@ def test_a_node_of_the_mean_must_stay_where_the_mean_is_unique() -> None:
     for angle, inside in ((0.99 * math.pi, True), (1.01 * math.pi, False)):  # half of it on either side of the mean
         x = np.array([[0.0, 0.0, 0.0], [angle, 0.0, 0.0]])
         assert math.isfinite(log_volume(frame, x)[0]) == inside
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_plane_has_no_volume_factor(weights: str) -> None:
+    """Relative angles are differences of coordinates, whatever stands still; gradients are as in space, along one axis."""
+    rng = np.random.default_rng(5)
+    frame = Frame(np.zeros(N, dtype=np.int64), np.array(WEIGHTS[weights]), 1)
+    x, pull = np.zeros((N, 3)), np.zeros((N, 3))
+    x[1:, 2], pull[:, 2] = 0.3 * rng.standard_normal(N - 1), rng.standard_normal(N)
+    wxyz = rotations(frame, x)
+    assert not np.any(wxyz[:, 1:3])
+    np.testing.assert_allclose(quat.log(relative(frame, x))[:, 2], x[1:, 2], atol=1e-15)
+    omega, g = np.empty_like(x), np.empty_like(x)
+    center(frame, x, omega)
+    assert pull_back(PLANE, omega, pull, 2.0, g) + center_back(PLANE, frame, omega, g) == 0.0
+    by_x = 2.0 * (pull[:, 2] - np.array(WEIGHTS[weights]) * pull[:, 2].sum())  # of 2 Σ pull ω
+    np.testing.assert_allclose(g[:, 2], by_x, atol=1e-14)
+    assert not np.any(g[:, :2])
+
+
+def test_products_with_smaller_blocks() -> None:
+    """``H_pω ω`` and ``H_ωω ω + H_ωp d`` of dense matrices, in space and in the plane."""
+    rng = np.random.default_rng(6)
+    n, pairs = 5, np.array([(1, 0), (3, 0), (0, 2), (4, 2), (2, 3), (0, 4)])  # by target
+    start = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=n))])
+    for axes, b in ((SPACE, 6), (PLANE, 3)):
+        t = len(axes.turns)
+        diagonal, off = rng.standard_normal((n, b, b)), rng.standard_normal((len(pairs), b, b))
+        diagonal += np.swapaxes(diagonal, 1, 2)
+        H = np.zeros((n, b, n, b))
+        for k in range(n):
+            H[k, :, k] = diagonal[k]
+        for (i, j), block in zip(pairs, off, strict=True):
+            H[i, :, j], H[j, :, i] = block, block.T
+        omega, d = np.zeros((2, n, 3))
+        omega[:, axes.turns], d[:, axes.shifts] = rng.standard_normal((n, t)), rng.standard_normal((n, b - t))
+        got = np.zeros((n, 3))
+        couple(axes, start, pairs[:, 0].astype(np.int32), diagonal, off, omega, got)
+        turned = np.einsum("iakb,kb->ia", H[:, :, :, :t], omega[:, axes.turns])
+        np.testing.assert_allclose(got[:, axes.shifts], turned[:, t:], atol=1e-13)
+        push_back(axes, start, pairs[:, 0].astype(np.int32), diagonal, off, omega, d, got)
+        turned += np.einsum("iakb,kb->ia", H[:, :, :, t:], d[:, axes.shifts])
+        np.testing.assert_allclose(got[:, axes.turns], turned[:, :t], atol=1e-13)
 
 
 def test_the_frame_is_of_nodes_near_the_most_central_one() -> None:

@@ -152,88 +152,81 @@ def solve_positions(axes: Axes, panels: Panels, right: Any, free: Any, out: Any)
 
 
 @kernel
-def precision_in_world(turning: Turning, e: Any, state: Any, out: Any) -> None:
-    """``P_w = R_j P R_jᵀ`` (3, 3) of a translation."""
-    j = turning.target[e]
-    w, x, y, z = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
-    for a in range(3):
-        for c in range(3):
-            out[a, c] = turning.precision[e, a, c]
-    for _ in range(2):  # turns the columns, and takes the transpose
-        c0 = rotate(w, x, y, z, out[0, 0], out[1, 0], out[2, 0])
-        c1 = rotate(w, x, y, z, out[0, 1], out[1, 1], out[2, 1])
-        c2 = rotate(w, x, y, z, out[0, 2], out[1, 2], out[2, 2])
-        out[0, 0], out[0, 1], out[0, 2] = c0
-        out[1, 0], out[1, 1], out[1, 2] = c1
-        out[2, 0], out[2, 1], out[2, 2] = c2
+def turn_precisions(turning: Turning, state: Any, out: Any) -> None:
+    """``P_w = R_j P R_jᵀ`` (k, 3, 3) of all translations."""
+    for e in range(turning.target.shape[0]):
+        j = turning.target[e]
+        w, x, y, z = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
+        P = turning.precision[e]
+        a0, a1, a2 = rotate(w, x, y, z, P[0, 0], P[1, 0], P[2, 0])  # the columns of R P
+        b0, b1, b2 = rotate(w, x, y, z, P[0, 1], P[1, 1], P[2, 1])
+        c0, c1, c2 = rotate(w, x, y, z, P[0, 2], P[1, 2], P[2, 2])
+        out[e, 0, 0], out[e, 0, 1], out[e, 0, 2] = rotate(w, x, y, z, a0, b0, c0)
+        out[e, 1, 0], out[e, 1, 1], out[e, 1, 2] = rotate(w, x, y, z, a1, b1, c1)
+        out[e, 2, 0], out[e, 2, 1], out[e, 2, 2] = rotate(w, x, y, z, a2, b2, c2)
 
 
 @kernel
-def position_blocks(axes: Axes, turning: Turning, state: Any, free: Any, diagonal: Any, off: Any) -> None:
-    """Write the blocks (n, d, d) and (pairs, d, d) of C(R); an identity where positions are held."""
-    P, d = np.empty((3, 3)), len(axes.shifts)
+def position_blocks(axes: Axes, turning: Turning, P: Any, free: Any, diagonal: Any, off: Any) -> None:
+    """Write the blocks (n, d, d) and (pairs, d, d) of C(R), given ``P_w``; an identity where positions are held."""
+    d = len(axes.shifts)
     diagonal[:] = 0.0
     for k in range(diagonal.shape[0]):
         for a in range(d):
             diagonal[k, a, a] = 1.0 - free[k, 3 + a]
     for e in range(turning.source.shape[0]):
         i, j = turning.source[e], turning.target[e]
-        precision_in_world(turning, e, state, P)
         for a in range(d):
             for c in range(d):
-                diagonal[i, a, c] += free[i, 3 + a] * P[a, c]
-                diagonal[j, a, c] += free[j, 3 + a] * P[a, c]
-                if e < off.shape[0]:
-                    off[e, a, c] = -P[a, c]
+                diagonal[i, a, c] += free[i, 3 + a] * P[e, a, c]
+                diagonal[j, a, c] += free[j, 3 + a] * P[e, a, c]
+    for e in range(off.shape[0]):
+        for a in range(d):
+            for c in range(d):
+                off[e, a, c] = -P[e, a, c]
 
 
 @kernel
-def settle(
-    axes: Axes, turning: Turning, g: Any, free: Any, L: Any, stack: Any, diagonal: Any, off: Any, state: Any
-) -> Any:
-    """Factor C(R), move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``; return ``½ log det C``, NaN if it has none."""
-    pattern, d = turning.pattern, len(axes.shifts)
-    position_blocks(axes, turning, state, free, diagonal, off)
-    half = 0.5 * factor_again(pattern, diagonal, off, L, stack)
+def settle(axes: Axes, turning: Turning, L: Any, g: Any, free: Any, state: Any) -> None:
+    """Move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``, given the factor of C(R)."""
+    tree, d = turning.pattern.tree, len(axes.shifts)
     x = np.empty(d * state.shape[0])
     for j in range(state.shape[0]):
-        k = pattern.tree.order[j]
+        k = tree.order[j]
         for a in range(d):
             x[d * j + a] = free[k, 3 + a] * g[k, 3 + a]
-    if math.isfinite(half):
-        solve_again(pattern, L, x)
+    solve_again(turning.pattern, L, x)
     for j in range(state.shape[0]):
-        k = pattern.tree.order[j]
+        k = tree.order[j]
         for a in range(d):
             state[k, 4 + a] -= free[k, 3 + a] * x[d * j + a]
-    return half
 
 
 @kernel
-def add_torques(
-    axes: Axes, turning: Turning, beta: Any, free: Any, L: Any, stack: Any, Z: Any, between: Any, state: Any, g: Any
-) -> None:
-    r"""Add the gradient of ``½ log det C / β`` by the rotations to ``g``; ``Z`` and ``between`` are scratch for blocks of C⁻¹.
+def add_torques(axes: Axes, turning: Turning, P: Any, Z: Any, between: Any, free: Any, scale: Any, g: Any) -> None:
+    r"""Add ``scale`` times the gradient of ``½ log det C`` by the rotations to ``g``, given ``P_w`` and the blocks of C⁻¹.
 
     Turning j by ω changes :math:`P_w` by :math:`[\omega]_\times P_w - P_w [\omega]_\times`. With G the covariance of
-    :math:`p_i - p_j` the derivative is :math:`\tfrac12 \mathrm{tr}(G\,\mathrm{d}P_w)`: of :math:`M = P_w G` what is not symmetric.
+    :math:`p_i - p_j` the derivative is :math:`\tfrac12 \mathrm{tr}(G\,\mathrm{d}P_w)`: what is not symmetric of :math:`P_w G`.
     """
-    inverse_again(turning.pattern, L, stack, Z, between)
-    P, G, d = np.empty((3, 3)), np.zeros((3, 3)), len(axes.shifts)
+    G, d = np.zeros((3, 3)), len(axes.shifts)
     for e in range(turning.source.shape[0]):
         i, j = turning.source[e], turning.target[e]
-        precision_in_world(turning, e, state, P)
         for a in range(d):
             for c in range(d):
                 G[a, c] = free[i, 3 + a] * Z[i, a, c] + free[j, 3 + a] * Z[j, a, c]
-                if e < between.shape[0]:
+        if e < between.shape[0]:
+            for a in range(d):
+                for c in range(d):
                     G[a, c] -= between[e, a, c] + between[e, c, a]
-        for a in range(3):
-            b, c = (a + 1) % 3, (a + 2) % 3
-            torque = 0.0
-            for k in range(3):
-                torque += P[b, k] * G[k, c] - P[c, k] * G[k, b]
-            g[j, a] += torque / beta
+        x = y = z = 0.0
+        for k in range(d):
+            x += P[e, 1, k] * G[k, 2] - P[e, 2, k] * G[k, 1]
+            y += P[e, 2, k] * G[k, 0] - P[e, 0, k] * G[k, 2]
+            z += P[e, 0, k] * G[k, 1] - P[e, 1, k] * G[k, 0]
+        g[j, 0] += scale * x
+        g[j, 1] += scale * y
+        g[j, 2] += scale * z
 
 
 @kernel
@@ -270,10 +263,16 @@ def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out
             d, pattern = len(axes.shifts), turning.pattern
             L, stack = np.empty(pattern.nonzeros + PADDING), np.empty(pattern.stack + PADDING)
             own, between = np.empty((n, d, d)), np.empty((pattern.tree.entry.shape[0], d, d))
-            half_log_det = settle(axes, turning, g, free, L, stack, own, between, state)
+            turned = np.empty(turning.precision.shape)
+            turn_precisions(turning, state, turned)
+            position_blocks(axes, turning, turned, free, own, between)
+            half_log_det = 0.5 * factor_again(pattern, own, between, L, stack)
+            if math.isnan(half_log_det):
+                return math.inf
+            settle(axes, turning, L, g, free, state)
             energy = gradient(model.blocks, model.prior, state, work, g)
-            if math.isfinite(half_log_det):
-                add_torques(axes, turning, beta, free, L, stack, own, between, state, g)
+            inverse_again(pattern, L, stack, own, between)
+            add_torques(axes, turning, turned, own, between, free, 1.0 / beta, g)
     push_back(axes, model.start, model.source, model.diagonal, model.off, x, shift, coupled)  # S x
     volume = pull_back(axes, omega, g, beta, pulled)
     volume += center_back(axes, model.frame, omega, pulled)

@@ -388,11 +388,13 @@ class PositionPrecision:
         return self._factor(self._translations(weights), self.wxyz if state is None else state)
 
     def _factor(self, turning: Turning, state: Array) -> Factor:
-        from tempose.sampling._kernels import position_blocks
+        from tempose.sampling._kernels import position_blocks, turn_precisions
 
         d = len(self.axes.shifts)
         diagonal, off = np.empty((len(self.held), d, d)), np.empty((self.pairs, d, d))
-        position_blocks(self.axes, turning, state, self.free, diagonal, off)
+        turned = np.empty_like(turning.precision)
+        turn_precisions(turning, state, turned)
+        position_blocks(self.axes, turning, turned, self.free, diagonal, off)
         return self.symbolic.factor(diagonal, off)
 
     def panels(self, weights: Array | float = 1.0) -> Panels:

@@ -90,6 +90,19 @@ SHAPES = {
 }
 
 
+def from_compiled_code(symbolic, diag, off, right):
+    """What :mod:`tempose.numerics.sparse.repeated` does without a :class:`Factor`."""
+    p, b = repeated.pattern(symbolic), symbolic.block
+    L, stack = np.empty(p.nonzeros + repeated.PADDING), np.empty(p.stack + repeated.PADDING)
+    log_determinant = repeated.factor_again(p, diag, off, L, stack)
+    x, solution = right.reshape(-1, b)[symbolic.order].reshape(-1), np.empty_like(right)
+    repeated.solve_again(p, L, x)
+    solution.reshape(-1, b)[symbolic.order] = x.reshape(-1, b)
+    marginal, cross = np.empty_like(diag), np.empty_like(off)
+    repeated.inverse_again(p, L, stack, marginal, cross)
+    return {"log determinant": log_determinant, "solution": solution, "marginal": marginal, "cross": cross}
+
+
 def check_all(rng, n, pairs, block, diag, off):
     """Compare every operation with the dense matrix."""
     A = dense(n, block, pairs, diag, off)
@@ -125,12 +138,20 @@ def check_all(rng, n, pairs, block, diag, off):
     assert sign == 1
     assert factor.log_determinant() == pytest.approx(log_determinant, rel=1e-11, abs=1e-10)
 
+    # the same from compiled code
+    again = from_compiled_code(symbolic, diag, off, rhs[:, 0])
+    assert again["log determinant"] == pytest.approx(log_determinant, rel=1e-11, abs=1e-10)
+    np.testing.assert_allclose(again["solution"], one, **close)
+
     inverse = np.linalg.inv(A).reshape(n, block, n, block)
     tolerance = {"rtol": 1e-9, "atol": 1e-12 * np.abs(inverse).max()}
     marginal, cross = factor.selected_inverse()
     np.testing.assert_allclose(marginal, inverse[np.arange(n), :, np.arange(n)], **tolerance)
     np.testing.assert_allclose(cross, inverse[pairs[:, 0], :, pairs[:, 1]], **tolerance)
     np.testing.assert_array_equal(marginal, marginal.transpose(0, 2, 1))
+    np.testing.assert_allclose(again["marginal"], marginal, **tolerance)
+    apart = pairs[:, 0] != pairs[:, 1]
+    np.testing.assert_allclose(again["cross"][apart], cross[apart], **tolerance)
 
     i, j = rng.integers(0, n, (2, 9))
     np.testing.assert_allclose(factor.inverse_blocks(i, j), inverse[i, :, j], **tolerance)

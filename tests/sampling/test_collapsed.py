@@ -1,0 +1,326 @@
+"""Positions integrated out for every kind of graph: against plain definitions and quadrature, and with a term left out."""
+
+from __future__ import annotations
+
+import math
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tempose
+from helpers.every_graph import about_z
+from helpers.sampling import mean_and_error
+from tempose import describe
+from tempose.errors import NotApplicable
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import WORLD, PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood
+from tempose.numerics.chart import center, center_back, pull_back
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import minimise
+from tempose.sampling import _kernels
+from tempose.sampling.collapsed import CollapsedTarget, tune_target, widest_edge
+from tempose.sampling.driver import SamplingPlan, sample
+from tempose.sampling.jumping import half_log_determinant
+from tempose.sampling.sampler import Cause, Reason
+from tempose.sampling.wrong_edges import RobustTarget
+
+KINDS = {
+    "isotropic": {},
+    "correlated": {"correlated": True},
+    "randomly correlated": {"correlated": "random"},
+    "lever arms": {"correlated": True, "gps": 4, "lever_arm": 0.3},
+    "uneven fixes": {"gps": 4, "gps_up": 3.0},
+    "fixes": {"gps": 4},
+    "landmarks": {"landmarks": 4},
+    "mixed": {"correlated": True, "gps": 4, "attitudes": 2, "landmarks": 4, "fixed": 1},
+    "fixed": {"fixed": 3},
+}  # fmt: skip
+FLAT = {f"planar {name}": {**options, "planar": True, "gps_up": 1.0} for name, options in KINDS.items()}
+EVERY = {**KINDS, **FLAT}
+TURNING = ("correlated", "randomly correlated", "lever arms", "mixed")
+
+
+def laplace_of(kind: str, beta: float = 1.0) -> Laplace:
+    """A small graph of a kind at its optimum."""
+    options = {"sigma_rot_deg": 4.0, "sigma_trans": 0.1, "completeness": 0.8, "seed": 1, **EVERY[kind]}
+    made = tempose.simulate(7, **options)  # type: ignore[arg-type]
+    return laplace_at(Posterior(made.graph), start_of(made.graph, made.truth), beta)
+
+
+def start_of(graph: PoseGraph, truth: Poses) -> Poses:
+    """The truth, with the world where it is."""
+    return truth if graph.world is None else truth.with_identity(WORLD).select(graph.node_ids)
+
+
+def laplace_at(posterior: Posterior, start: Poses, beta: float = 1.0) -> Laplace:
+    curvature = Curvature(posterior)
+    best = minimise(curvature, start)
+    assert best.status == "converged" and best.is_minimum
+    return Laplace(curvature, best.poses, beta)
+
+
+def somewhere(target: CollapsedTarget, rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal(target.laplace.factor.symbolic.block * len(target.held))
+
+
+# ---------------------------------------------------------------------- the target
+
+
+@pytest.mark.parametrize("beta", [1.0, 5.0])
+@pytest.mark.parametrize("kind", EVERY)
+def test_gradient_of_the_remainder(kind: str, beta: float) -> None:
+    target, rng = CollapsedTarget(laplace_of(kind, beta)), np.random.default_rng(2)
+    turning = kind.removeprefix("planar ") in TURNING
+    assert target.precision.is_turning == turning
+    assert target.precision.is_scalar == (not turning and kind != "uneven fixes")
+    y = somewhere(target, rng)
+    point = target.at(y)
+    for _ in range(3):
+        d, h = rng.standard_normal(len(y)), 1e-5
+        slope = (target.at(y + h * d).remainder - target.at(y - h * d).remainder) / (2.0 * h)
+        assert slope == pytest.approx(float(point.gradient @ d), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_the_remainder_is_its_definition(kind: str) -> None:
+    """βU_c − log volume − ½β ωᵀSω, with dense matrices that share no code with the sampler."""
+    beta = 3.0
+    target, rng = CollapsedTarget(laplace_of(kind, beta)), np.random.default_rng(3)
+    values = []
+    for _ in range(3):
+        y = somewhere(target, rng)
+        point = target.at(y)
+        values.append(point.remainder - remainder(target, y, point.state[:, :4], beta))
+    if not target.precision.is_turning:  # there a constant is left out
+        values = [one - values[0] for one in values]
+    np.testing.assert_allclose(values, 0.0, atol=1e-7)
+
+
+def remainder(target: CollapsedTarget, y: np.ndarray, wxyz: np.ndarray, beta: float) -> float:
+    graph, laplace, held = target.posterior.graph, target.laplace, target.held
+    n, axes = graph.n_nodes, graph.axes
+    free = np.flatnonzero(~held[:, axes].reshape(-1))
+    turns = np.tile(axes < 3, n)[free]
+    covariance = laplace.factor.solve(np.eye(len(y)))[np.ix_(free, free)]
+    S = np.linalg.inv(covariance[np.ix_(turns, turns)])
+    x = laplace.factor.solve_Lt(y)[free][turns] / math.sqrt(beta)
+
+    # the positions, one coordinate after the other: U is quadratic in them, so differences of gradients are exact
+    rows, columns = np.nonzero(~held[:, 3:])
+    position = target.center.position.copy()
+    first = target.posterior.gradient_at(wxyz, position)[1][:, 3:][rows, columns]
+    C = np.empty((len(rows), len(rows)))
+    for k, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        moved = position.copy()
+        moved[row, column] += 1.0
+        C[k] = target.posterior.gradient_at(wxyz, moved)[1][:, 3:][rows, columns] - first
+    position[rows, columns] -= np.linalg.solve(C, first)
+    lowest = target.posterior.gradient_at(wxyz, position)[0]
+    return beta * (lowest - 0.5 * float(x @ S @ x)) + 0.5 * float(np.linalg.slogdet(C)[1]) - log_volume(target, y)
+
+
+def log_volume(target: CollapsedTarget, y: np.ndarray) -> float:
+    """As tests/numerics/test_chart.py proves it right."""
+    model, n = target.model, len(target.held)
+    x, omega, g = np.zeros((n, 3)), np.empty((n, 3)), np.zeros((n, 3))
+    _kernels.spread(model.axes, model.hessian, y, 1.0 / math.sqrt(target.beta), model.free, x)
+    center(model.frame, x, omega)
+    volume = pull_back(model.axes, omega, np.zeros((n, 3)), 1.0, g)
+    return float(volume + center_back(model.axes, model.frame, omega, g))
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_what_is_held_stays(kind: str) -> None:
+    """Fixed nodes and the world at their poses, landmarks without a turn, planes flat: with rotations and positions drawn."""
+    target, rng = CollapsedTarget(laplace_of(kind)), np.random.default_rng(4)
+    graph, center_ = target.posterior.graph, target.center
+    wxyz, position, potential = target.draw_positions(target.at(somewhere(target, rng)), rng)
+    assert potential == pytest.approx(
+        target.posterior.reference_potential(Poses(center_.ids, wxyz, position)), rel=1e-10
+    )
+    still = graph.is_landmark | graph.is_fixed & (graph.is_fixed.sum() > 1)
+    np.testing.assert_allclose(wxyz[still], center_.wxyz[still], atol=1e-15)
+    np.testing.assert_array_equal(position[still & graph.is_fixed], center_.position[still & graph.is_fixed])
+    if graph.is_planar:
+        assert not np.any(wxyz[:, 1:3]) and not np.any(position[:, 2])
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_draws_of_positions_have_their_covariance(kind: str) -> None:
+    """Whitened by the dense precision of the positions given the rotations, they are standard normal."""
+    beta = 2.0
+    target, rng = CollapsedTarget(laplace_of(kind, beta)), np.random.default_rng(5)
+    point, turn = target.at(somewhere(target, rng)), ~target.held[:, 3:]
+    first = target.posterior.gradient_at(point.state[:, :4], point.state[:, 4:7])[1][:, 3:][turn]
+    np.testing.assert_allclose(first, 0.0, atol=1e-8)
+    squares = []
+    for _ in range(400):
+        wxyz, position, _ = target.draw_positions(point, rng)
+        d = (position - point.state[:, 4:7])[turn]
+        force = target.posterior.gradient_at(wxyz, position)[1][:, 3:][turn]
+        squares.append(beta * float(d @ force))
+    k = int(turn.sum())
+    assert np.mean(squares) == pytest.approx(k, abs=5.0 * math.sqrt(2.0 * k / 400))
+    assert np.var(squares) == pytest.approx(2.0 * k, rel=0.5)
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "correlated", "planar isotropic", "planar correlated", "planar mixed"])
+def test_the_ratio_of_modes_is_that_of_their_gaussians(kind: str) -> None:
+    """At its centre a mode's density by y is ``e^(−βU*) / √det H``, up to what all modes share."""
+    target = CollapsedTarget(laplace_of(kind, 4.0))
+    got = target.at(0.0 * somewhere(target, np.random.default_rng(0))).remainder + half_log_determinant(target)
+    expected = 4.0 * target.posterior.potential(target.center) + 0.5 * target.laplace.factor.log_determinant()
+    assert got == pytest.approx(expected, rel=1e-10)
+
+
+def test_norms_are_summed_in_one_order() -> None:
+    rng = np.random.default_rng(1)
+    for size in (0, 1, 3, 4, 7, 15_001):
+        y, v = rng.standard_normal((2, size))
+        assert _kernels.half_square(y, v) == pytest.approx(0.5 * (np.sum(y**2) + np.sum(v**2)), rel=1e-13)
+
+
+def test_the_widest_edge_is_one_that_measures_a_rotation() -> None:
+    """In the plane per one axis, and sightings and fixes of positions do not count."""
+    edge = PoseGraph(
+        (0, 1), [0], [1], [quat.IDENTITY], [[1.0, 0.0, 0.0]], 2.0 / 0.1**2, 1.0 / 0.05**2, dimension=2
+    )  # fmt: skip
+    alone = laplace_at(Posterior(edge), Poses.identity((0, 1)))
+    assert widest_edge(alone) == pytest.approx(0.1, rel=1e-6)
+    for kind in ("landmarks", "fixes"):
+        laplace = laplace_of(kind)
+        graph = laplace.curvature.posterior.graph
+        trace = np.einsum("maa->m", laplace.edge_covariances()[:, :3, :3])
+        assert widest_edge(laplace) == pytest.approx(math.sqrt(trace[graph.concentration > 0.0].max() / 3.0))
+
+
+# ---------------------------------------------------------------------- the right distribution
+
+
+SHIFT, PRECISION = np.array([0.6, -0.3]), np.diag([64.0, 1.0])
+TURN, CONCENTRATION, COUPLED = 0.7, 4.0, np.array([0.4, -1.0])
+
+
+def there_and_back() -> PoseGraph:
+    """Two planar nodes that measured each other, each well along one of its axes only: det C depends on how they are turned."""
+    precision, coupling = np.zeros((2, 3, 3)), np.zeros((2, 3, 3))
+    precision[:, :2, :2] = PRECISION
+    coupling[0, :2, 2] = COUPLED
+    t = np.zeros((2, 3))
+    t[0, :2], t[1, :2] = SHIFT, -SHIFT
+    return PoseGraph(
+        (0, 1), [0, 1], [1, 0], about_z(np.array([-TURN, TURN])), t, np.full(2, CONCENTRATION), precision,
+        dimension=2, coupling=coupling,
+    )  # fmt: skip
+
+
+def by_quadrature() -> dict[str, float]:
+    """Moments of θ and of the position of node 1 seen from node 0, on a grid of all three numbers, positions and all."""
+    theta = np.linspace(-math.pi, math.pi, 181)[:-1, None, None]
+    x, y = np.linspace(-7.0, 7.0, 141)[:, None], np.linspace(-7.0, 7.0, 141)[None, :]
+    c, sn, off = np.cos(theta), np.sin(theta), theta - TURN
+    # node 0, at the origin, seen from node 1, and node 1, at (x, y), seen from node 0
+    r0 = SHIFT[0] + (c * x + sn * y) + COUPLED[0] * np.sin(off), SHIFT[1] - (sn * x - c * y) + COUPLED[1] * np.sin(off)
+    r1 = -SHIFT[0] - x, -SHIFT[1] - y
+    energy = 2.0 * CONCENTRATION * np.sin(0.5 * off) ** 2
+    for a in range(2):
+        energy = energy + 0.5 * PRECISION[a, a] * (r0[a] ** 2 + r1[a] ** 2)
+    weight = np.exp(-energy)
+    weight /= weight.sum()
+    return {
+        "cosine": float(np.sum(weight * c)),
+        "sine": float(np.sum(weight * sn)),
+        "double": float(np.sum(weight * np.cos(2.0 * theta))),
+        "distance": float(np.sum(weight * np.sqrt(x**2 + y**2))),
+        "energy": float(np.sum(weight * energy)),
+    }
+
+
+def moments(directory: Path) -> dict[str, tuple[float, float]]:
+    laplace = laplace_at(Posterior(there_and_back()), Poses((0, 1), about_z(np.array([0.0, TURN])), np.zeros((2, 3))))
+    sampler = tune_target(CollapsedTarget(laplace), 0).sampler
+    draws = sample(laplace.curvature.posterior, sampler, SamplingPlan(1.0, 1, 8000, 0), directory)
+    row = np.asarray(draws.arrays[0])
+    angle = 2.0 * (np.arctan2(row[:, 1, 3], row[:, 1, 0]) - np.arctan2(row[:, 0, 3], row[:, 0, 0]))
+    distance = np.linalg.norm(row[:, 1, 4:] - row[:, 0, 4:], axis=1)
+    columns = (np.cos(angle), np.sin(angle), np.cos(2.0 * angle), distance, draws.energies[0])
+    names = ("cosine", "sine", "double", "distance", "energy")
+    return {name: mean_and_error(x) for name, x in zip(names, columns, strict=True)}
+
+
+def test_wide_and_uneven_against_quadrature(tmp_path: Path) -> None:
+    exact = by_quadrature()
+    for name, (mean, error) in moments(tmp_path).items():
+        assert abs(mean - exact[name]) < 4.0 * error + 1e-3, name
+        assert error < 0.05
+
+
+def test_without_the_determinant_quadrature_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: ½ log det C and its gradient left out."""
+
+    def flat(*arguments) -> float:  # type: ignore[no-untyped-def]
+        return 0.0 * _kernels.factor_again(*arguments)
+
+    changed = {**vars(_kernels), "factor_again": flat, "add_torques": lambda *_: None}
+    broken = types.FunctionType(_kernels.evaluate.py_func.__code__, changed)  # type: ignore[attr-defined]
+    follow = types.FunctionType(
+        _kernels.follow.py_func.__code__,
+        {**vars(_kernels), "evaluate": broken},  # type: ignore[attr-defined]
+    )
+    monkeypatch.setattr(_kernels, "evaluate", broken)
+    monkeypatch.setattr(_kernels, "follow", follow)
+    exact, got = by_quadrature(), moments(tmp_path)
+    assert max(abs(mean - exact[name]) / error for name, (mean, error) in got.items()) > 8.0
+
+
+# ---------------------------------------------------------------------- wrong edges
+
+
+@pytest.mark.parametrize(
+    "kind", ["correlated", "uneven fixes", "planar correlated", "planar mixed", "planar landmarks"]
+)
+def test_wrong_edges_in_every_graph(kind: str) -> None:
+    """Given any weights of the edges the target is that of the weighted problem."""
+    posterior = laplace_of(kind).curvature.posterior
+    robust = Posterior(posterior.graph, likelihood=RobustLikelihood.of(posterior.graph, 0.9))
+    laplace = laplace_at(robust, laplace_of(kind).poses)
+    target, rng = RobustTarget(laplace), np.random.default_rng(6)
+    weights = rng.uniform(0.3, 1.5, posterior.graph.n_edges)
+    model = target.given(weights).model
+    y = somewhere(target, rng)
+    point = target.at(y, model)
+    d, h = rng.standard_normal(len(y)), 1e-5
+    slope = (target.at(y + h * d, model).remainder - target.at(y - h * d, model).remainder) / (2.0 * h)
+    assert slope == pytest.approx(float(point.gradient @ d), rel=1e-5, abs=1e-6)
+    graph = posterior.graph
+    shaped = [weights.reshape(-1, *[1] * (one.ndim - 1)) for one in (graph.concentration, graph.translation_precision)]
+    weighted = Posterior(
+        replace(
+            graph,
+            concentration=graph.concentration * shaped[0],
+            translation_precision=graph.translation_precision * shaped[1],
+        )
+    )
+    free = ~target.held[:, 3:]
+    at_mean = weighted.gradient_at(point.state[:, :4], point.state[:, 4:7])[1][:, 3:]
+    np.testing.assert_allclose(at_mean[free], 0.0, atol=1e-7)
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def test_what_is_only_partly_determined_is_refused() -> None:
+    """One fix leaves a turn about it."""
+    made = tempose.simulate(6, gps=1, completeness=0.9, seed=2)
+    curvature = Curvature(Posterior(made.graph))
+    best = minimise(curvature, start_of(made.graph, made.truth))
+    with pytest.raises(NotApplicable, match="moved at no cost") as caught:
+        CollapsedTarget(Laplace(curvature, best.poses))
+    assert "moved at no cost" in describe.reason(Reason(Cause(caught.value.cause)))
