@@ -286,3 +286,132 @@ def test_graphs_and_poses_show_themselves() -> None:
         assert shown.startswith("<table>") and shown.count("<table>") == shown.count("</table>") == 1
     assert "the first 8 of 20" in made.truth._repr_html_()
     assert "&lt;b&gt;" in Poses.identity(["<b>"])._repr_html_()
+
+
+# ---------------------------------------------------------------------- the plane, landmarks, single nodes, correlations
+
+
+def energies(graph: PoseGraph, **at: Pose) -> np.ndarray:
+    """Energy of each edge with nodes at given poses, the others at the origin."""
+    chosen = [at.get(str(name), Pose.identity()) for name in graph.node_ids]
+    poses = Poses(graph.node_ids, np.stack([p.wxyz for p in chosen]), np.stack([p.position for p in chosen]))
+    return Posterior(graph).energies(poses)
+
+
+def random_pose(rng: np.random.Generator) -> Pose:
+    return Pose(quat.random_uniform(rng), rng.standard_normal(3))
+
+
+def spd(rng: np.random.Generator, d: int) -> np.ndarray:
+    A = rng.standard_normal((d, d))
+    return A @ A.T + 0.3 * np.eye(d)
+
+
+def test_correlated_information_is_the_gaussian_of_the_error() -> None:
+    rng = np.random.default_rng(5)
+    a, Z, omega = random_pose(rng), random_pose(rng), spd(rng, 6)
+    e = 1e-5 * rng.standard_normal(6)
+    b = a @ Z @ Pose(quat.exp(e[:3]), e[3:])
+    graph = GraphBuilder().add_edge("a", "b", transform=Z, information=omega).build()
+    assert energies(graph, a=a, b=b)[0] == pytest.approx(0.5 * e @ omega @ e, rel=1e-3)
+    arrays = PoseGraph.from_arrays([("a", "b")], transforms=[Z.matrix], information=[omega])
+    np.testing.assert_allclose(arrays.information, graph.information, rtol=1e-12)
+    blocks = omega.copy()
+    blocks[:3, 3:] = blocks[3:, :3] = 0.0
+    dropped = GraphBuilder().add_edge("a", "b", transform=Z, information=blocks).build()
+    assert dropped.coupling is None
+    assert abs(energies(dropped, a=a, b=b)[0] / (0.5 * e @ omega @ e) - 1.0) > 0.02  # negative control
+    prior = GraphBuilder().add_edge("a", "c", transform=Z, information=omega)
+    graph = prior.add_pose_prior("a", a, information=omega).build()
+    moved = a @ Pose(quat.exp(e[:3]), e[3:])
+    assert energies(graph, a=moved)[1] == pytest.approx(0.5 * e @ omega @ e, rel=1e-3)
+
+
+def test_positions_attitudes_and_directions_are_what_they_say() -> None:
+    rng = np.random.default_rng(6)
+    X, arm, off = random_pose(rng), rng.standard_normal(3), 0.1 * rng.standard_normal(3)
+    base = {"rotation": TURN, "translation": SHIFT, **SURE}
+    covariance = spd(rng, 3)
+    graph = GraphBuilder().add_edge("k", "l", **base)
+    graph.add_position("k", X @ arm + off, covariance=covariance, lever_arm=arm)
+    graph.add_position("k", X.position + off, sigma=[0.1, 0.2, np.inf])
+    graph.add_attitude("k", wxyz=quat.multiply(X.wxyz, quat.exp([1e-4, 0, 0])), sigma_rot_deg=[1.0, 2.0, 3.0])
+    graph.add_direction("k", in_node=[0.1, 0.2, 1.0], in_world=[0, 0, 2.0], sigma_deg=2.0, inlier_prior=0.5)
+    built = graph.build()
+    assert built.node_ids == ("k", "l", "world") and built.reported == ("k", "l")
+    assert built.freedom.tolist() == [6, 3, 2, 3, 2] and built.inlier_prior is not None and built.inlier_prior[4] == 0.5
+    found = energies(built, k=X)
+    assert found[1] == pytest.approx(0.5 * off @ np.linalg.inv(covariance) @ off)
+    assert found[2] == pytest.approx(0.5 * ((off[0] / 0.1) ** 2 + (off[1] / 0.2) ** 2))
+    assert found[3] == pytest.approx(0.5 * (1e-4 / np.radians(1.0)) ** 2, rel=1e-6)
+    seen = np.array([0.1, 0.2, 1.0]) / np.linalg.norm([0.1, 0.2, 1.0])
+    tilt = np.arccos(np.clip(quat.rotate(X.wxyz, seen)[2], -1, 1))
+    assert found[4] == pytest.approx(2.0 * np.sin(tilt / 2) ** 2 / np.radians(2.0) ** 2)
+
+
+def test_a_planar_graph_by_hand() -> None:
+    rng = np.random.default_rng(7)
+    omega, e = spd(rng, 3), 1e-5 * rng.standard_normal(3)  # θ, x, y
+    graph = GraphBuilder(planar=True).add_edge("a", "b", angle=0.7, translation=[1, 2], information=omega)
+    graph.add_sighting("a", "tree", [3.0, 4.0], sigma=0.1).add_position("b", [5.0, 6.0], sigma=0.2, lever_arm=[1, 0])
+    graph.add_attitude("b", angle=0.7, sigma_rot_deg=2.0).add_pose_prior(
+        "a", [0, 0, 0.1], sigma_rot_deg=1.0, sigma_trans=1
+    )
+    graph.add_node("a", [0, 0, 0]).add_node("b", [1, 2, 0.7]).add_landmark("tree", [3, 4])
+    built = graph.build()
+    assert built.is_planar and built.landmarks == ("tree",) and built.freedom.tolist() == [3, 2, 2, 1, 3]
+    assert built.initial is not None and built.initial["b"].position.tolist() == [1, 2, 0]
+    b = Pose(quat.exp([0, 0, 0.7]), np.array([1.0, 2, 0])) @ Pose(quat.exp([0, 0, e[0]]), np.array([*e[1:], 0.0]))
+    found = energies(built, b=b, tree=Pose(quat.IDENTITY, np.array([3.0, 4.1, 0])))
+    assert found[0] == pytest.approx(0.5 * e @ omega @ e, rel=1e-3)
+    assert found[1] == pytest.approx(0.5)
+    seen = b @ np.array([1.0, 0, 0])
+    assert found[2] == pytest.approx(0.5 * np.sum((seen[:2] - [5, 6]) ** 2) / 0.04)
+    arrays = PoseGraph.from_arrays([("a", "b")], angles=[0.7], translations=[[1, 2]], information=[omega])
+    np.testing.assert_allclose(arrays.information[0], built.information[0], rtol=1e-12)
+    assert arrays.dimension == 2
+
+
+def test_map_coordinates_and_several_fixed_nodes() -> None:
+    utm, east = np.array([691_000.25, 5_334_000.5, 520.0]), np.array([1.0, 0.0, 0.0])
+    graph = GraphBuilder().add_edge("a", "b", rotation=np.eye(3), translation=[1, 0, 0], **SURE)
+    for name, x in (("a", 0.0), ("b", 1.0)):
+        graph.add_node(name, Pose(quat.IDENTITY, utm + x * east), fixed=True)
+    built = graph.build()
+    assert built.fixed == ("a", "b") and np.all(built.world_origin == np.round(built.world_origin))
+    assert built.fixed_at is not None and built.initial is not None
+    np.testing.assert_array_equal(built.fixed_at.position[:2] + built.world_origin, [utm, utm + east])
+    assert np.abs(built.fixed_at.position[:, :2]).max() < 2 and Posterior(built).energies(built.initial)[0] < 1e-20
+    seen = GraphBuilder().add_node("a", Pose(quat.IDENTITY, utm)).add_node("b", Pose(quat.IDENTITY, utm))
+    seen.add_edge("a", "world", rotation=np.eye(3), translation=-utm, **SURE)  # the world's origin, seen from a
+    tied = seen.add_edge("a", "b", rotation=np.eye(3), translation=np.zeros(3), **SURE).build()
+    assert np.any(tied.world_origin) and tied.initial is not None
+    assert Posterior(tied).energies(tied.initial).max() < 1e-10
+    graph.add_position("b", utm + 1.5 * east, sigma=0.01)
+    with pytest.raises(GraphError, match="the position of node 'b' is 50 σ from where the node is fixed"):
+        graph.build()
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda g: g.add_position("nobody", [0, 0, 0], sigma=1.0), "position of node 'nobody': there is no such node"),
+        (lambda g: g.add_position("a", [0, 0], sigma=1.0), "give 3 finite numbers"),
+        (lambda g: g.add_position("a", [0, 0, 0]), "by one of sigma=, covariance=.*and information="),
+        (lambda g: g.add_position("a", [0, 0, 0], covariance=np.diag([1.0, 1, 0])), "covariance is singular"),
+        (lambda g: g.add_position("a", [0, 0, 0], information=np.zeros((3, 3))), "information is zero or indefinite"),
+        (lambda g: g.add_position("a", [0, 0, 0], sigma=np.inf), "says nothing"),
+        (lambda g: g.add_sighting("a", "b", [0, 0, 0], sigma=1.0), "'b' has an orientation elsewhere"),
+        (lambda g: g.add_edge("a", "tree", rotation=np.eye(3), sigma_rot_deg=1.0), "'tree' is a landmark.*add_sighting"),
+        (lambda g: g.add_attitude("tree", rotation=np.eye(3), sigma_rot_deg=1.0), "it is a landmark"),
+        (lambda g: g.add_edge("a", "b", angle=0.1, sigma_rot_deg=1.0), r"GraphBuilder\(planar=True\)"),
+        (lambda g: g.add_direction("a", [0, 0, 0], [0, 0, 1], sigma_deg=1.0), "not all zero"),
+        (lambda g: g.add_position("world", [0, 0, 0], sigma=1.0), "the world itself"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_single_nodes_teach(add: Any, message: str) -> None:
+    graph = GraphBuilder().add_edge("a", "b", rotation=TURN, translation=SHIFT, **SURE)
+    graph.add_sighting("a", "tree", [1, 2, 3], sigma=1.0)
+    with pytest.raises(GraphError, match=message) as caught:
+        add(graph).build()
+    assert "\n" not in str(caught.value)

@@ -378,6 +378,8 @@ class GraphBuilder:
         }
         to_world = np.array([edge.a == WORLD for edge in self._edges], dtype=bool)
         columns["t"][to_world] -= origin
+        from_world = np.array([edge.b == WORLD for edge in self._edges], dtype=bool)
+        columns["arm"][from_world] -= origin  # the world's own zero, in the coordinates of the graph
         noise = precision.noise(columns["information"], columns["turn"], dimension)
         graph = PoseGraph(
             ids,
