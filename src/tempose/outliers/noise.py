@@ -40,7 +40,6 @@ _LEAST_FACTOR = 1e-6  # of the stated σ of single nodes and landmarks
 TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _MOST_STEPS = 20  # of expectation maximisation between two of the poses
-_LEAST_REDUNDANCY = 0.05  # of the inliers' numbers: below, σ cannot be told and is not divided by nothing
 FEWEST_SPARE = 20  # numbers of a group that others check: σ is then known to 16 %; with fewer it is kept as stated
 _LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 
@@ -165,7 +164,8 @@ class EdgeEnergies:
         used = 0.5 * (self.used_rotation + self.used_translation)
         rotation, translation = p.scales(self.stated)
         both = 0.0 if self.cross is None else self.cross / (rotation * translation)
-        return np.asarray(self.rotation / rotation**2 + self.translation / translation**2 + both + used)
+        measured = self.rotation / rotation**2 + self.translation / translation**2 + both
+        return np.asarray(np.maximum(measured, 0.0) + used)  # what is below zero is rounding
 
     def updated(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """One step of expectation maximisation."""
@@ -262,7 +262,7 @@ class _Sums:
     @classmethod
     def of(cls, energy: Array, gamma: Array, weight: Array, freedom: Array, used: Array) -> _Sums:
         numbers = float(gamma @ freedom)
-        left = max(numbers - float(weight @ used), _LEAST_REDUNDANCY * numbers, 1e-300)
+        left = max(numbers - float(weight @ used), 1.0)  # with less than one number σ cannot be told
         return cls(float(weight @ energy), left)
 
     def scale(self) -> float:

@@ -26,8 +26,8 @@ from tempose.studies.store import Cell, Row
 
 DATA = ("manhattanOlson3500", "kitti_00")
 NOISE = ("given", "auto")
-REACH = {"neighbours": 1, "100 nodes apart": 100, "any two": None}
-"""Kinds of pairs: how far apart along the trajectory."""
+PAIRS_OF = ("neighbours", "100 nodes apart", "any two", "seen from the first")
+"""Kinds of pairs."""
 PAIRS = 400
 
 
@@ -90,9 +90,9 @@ def run(cell: Cell) -> list[Row]:
         return [{"status": "no Gaussian approximation"}]
     rng = streams.generator(cell["seed"], "resample")
     rows: list[Row] = []
-    for kind, reach in REACH.items():
+    for kind in PAIRS_OF:
         squared = []
-        for a, b in _pairs(graph.n_nodes, reach, rng):
+        for a, b in _pairs(graph.n_nodes, kind, rng):
             found = laplace.relative(graph.node_ids[a], graph.node_ids[b])
             q, t = se3.a_from_b((truth.wxyz[a], truth.position[a]), (truth.wxyz[b], truth.position[b]))
             error = np.concatenate([quat.log(quat.multiply(q, quat.conjugate(found.mean[0]))), t - found.mean[1]])
@@ -112,9 +112,12 @@ def run(cell: Cell) -> list[Row]:
     return rows
 
 
-def _pairs(n: int, reach: int | None, rng: np.random.Generator) -> list[tuple[int, int]]:
-    if reach is None:
+def _pairs(n: int, kind: str, rng: np.random.Generator) -> list[tuple[int, int]]:
+    if kind == "any two":
         return [(int(a), int(b)) for a, b in (rng.choice(n, 2, replace=False) for _ in range(PAIRS))]
+    if kind == "seen from the first":
+        return [(0, int(b)) for b in 1 + rng.choice(n - 1, PAIRS, replace=False)]
+    reach = 1 if kind == "neighbours" else 100
     return [(int(a), int(a) + reach) for a in rng.choice(n - reach, PAIRS, replace=False)]
 
 
@@ -125,8 +128,8 @@ def table(rows: list[Row]) -> list[Row]:
 
 def draw(result: Result, home: Path) -> list[Path]:
     """Share inside against the stated probability, one line for each setting."""
-    figure, axes = figures.panels(len(REACH), width=3.4)
-    for ax, kind in zip(axes, REACH, strict=True):
+    figure, axes = figures.panels(len(PAIRS_OF), width=3.2)
+    for ax, kind in zip(axes, PAIRS_OF, strict=True):
         ax.plot([0, 1], [0, 1], color="#8a8f98", linewidth=1.0)
         for line in result.table:
             if line.get("pairs") != kind:
@@ -134,7 +137,7 @@ def draw(result: Result, home: Path) -> list[Path]:
             found = [line[column("pose", level)] for level in LEVELS]
             ax.plot(LEVELS, found, "o-", label=f"{line['data']}, {line['precision']}, noise {line['noise']}")
         ax.set_ylim(0.0, 1.02)
-        figures.label(ax, "stated probability", "true poses inside" if kind == next(iter(REACH)) else "", kind)
+        figures.label(ax, "stated probability", "true poses inside" if kind == PAIRS_OF[0] else "", kind)
     figures.legend(figure, axes[0])
     return figures.save(figure, home)
 
