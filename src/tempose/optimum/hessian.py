@@ -27,6 +27,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, Symbolic, analyze
+from tempose.optimum.relaxations import known_order
 
 _COSTS_NOTHING = 1e-10  # relative to what motions cost at all
 
@@ -156,7 +157,8 @@ class Curvature:
     def symbolic(self) -> Symbolic:
         """Ordering and fill, computed once for the graph; edges of fixed nodes, which are held, are left out."""
         graph, source = self.posterior.graph, self.posterior.edge_table.source
-        return analyze(graph.n_nodes, source[self.inner], self._target[self.inner], block=len(graph.axes))
+        order = known_order(graph) if len(self.inner) == graph.n_edges else None
+        return analyze(graph.n_nodes, source[self.inner], self._target[self.inner], block=len(graph.axes), order=order)
 
     def blocks(self, wxyz: Array, position: Array, *, exact: bool = True) -> tuple[Array, Array]:
         """Diagonal blocks (n, b, b) and edge blocks (m, b, b) on the graph's axes, gauge not yet held."""

@@ -42,8 +42,13 @@ def pattern(graph: PoseGraph, block: int) -> Symbolic:
     """The analysed sparsity pattern of a graph, one block per node and edge; kept as long as the graph lives."""
     known = _patterns.setdefault(graph, {})
     if block not in known:
-        known[block] = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=block)
+        known[block] = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=block, order=known_order(graph))
     return known[block]
+
+
+def known_order(graph: PoseGraph) -> Index | None:
+    """An order of elimination that was found good for the pattern of a graph, if any was."""
+    return next((one.order for one in _patterns.get(graph, {}).values()), None)
 
 
 def chordal_rotations(graph: PoseGraph, weights: ArrayLike | None = None) -> Array:

@@ -87,7 +87,7 @@ class Symbolic:
         Floating point operations of one numeric factorisation.
     """
 
-    def __init__(self, n: int, pairs: Index, block: int) -> None:
+    def __init__(self, n: int, pairs: Index, block: int, order: Index | None = None) -> None:
         self.n = n
         self.block = block
         self.pairs = pairs
@@ -96,7 +96,7 @@ class Symbolic:
         graph = _adjacency(n, pairs)
         indptr, indices = graph.indptr, graph.indices
 
-        order = _fill_reducing_order(graph)
+        order = _fill_reducing_order(graph) if order is None else order
         parent = _symbolic.elimination_tree(indptr, indices, order, _inverse(order))
         post = _symbolic.postorder(parent)
         order, parent = order[post], _renumber(parent, post)
@@ -301,7 +301,7 @@ class Factor:
         return f"Factor({self.symbolic!r})"
 
 
-def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6) -> Symbolic:
+def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6, order: Index | None = None) -> Symbolic:
     """Analyse a block pattern: ordering, elimination tree, supernodes, fronts.
 
     Parameters
@@ -313,6 +313,8 @@ def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6) -> Symb
         either order; it may occur more than once; pairs with rows[k] = cols[k] are ignored.
     block
         Size b of a block.
+    order
+        A good order of elimination (n,), if one is known: that of the same pattern with blocks of another size.
 
     Returns
     -------
@@ -327,7 +329,7 @@ def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6) -> Symb
     first, second = _nodes("rows", rows, n), _nodes("cols", cols, n)
     if first.shape != second.shape or first.ndim != 1:
         raise GraphError(f"rows has shape {first.shape} and cols {second.shape}, expected two equal lists")
-    return Symbolic(n, np.column_stack([first, second]), block)
+    return Symbolic(n, np.column_stack([first, second]), block, order)
 
 
 def _nodes(name: str, values: ArrayLike, n: int) -> Index:
