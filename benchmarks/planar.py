@@ -4,9 +4,9 @@
     python benchmarks/planar.py --without-peer   # tempose alone, and what the same graph costs when it is lifted to 3D
 
 Both sides get the same isotropic graph in memory; reading, imports and compilation are excluded. GTSAM: chordal initialisation of
-the rotations (its own, which is for 3D, of the lifted rotations) or LAGO, its initialisation for the plane, whichever gets to the end
-sooner, and Levenberg–Marquardt with its defaults, no certificate; then ``Marginals`` for every pose. tempose: chordal start, Newton,
-certificate; then the covariances of all poses by one selected inverse. Times are the best of a few runs.
+the rotations (its own, which is for 3D, of the lifted rotations) or LAGO, its initialisation for the plane, whichever gets to the
+end sooner, and Levenberg–Marquardt with its defaults, no certificate; then ``Marginals`` for every pose. tempose: chordal start,
+Newton, certificate; then the covariances of all poses by one selected inverse. Times are the best of a few runs.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def numbered(graph: tempose.PoseGraph) -> tempose.PoseGraph:
 def compare(data: Path, repeats: int, sample: int, peer: bool) -> None:
     against = "GTSAM" if peer else "lifted to 3D"
     print(f"{'':>19} {'optimum, seconds':^44} {'':>8}   all marginals, seconds")
-    print(f"{'graph':>19} {'tempose':>8} {'2U':>11} {'proof':>9} {against:>13} {'2U':>11} {'ratio':>7} {'tempose':>9} {against:>13} {'ratio':>7}")  # fmt: skip
+    print(
+        f"{'graph':>19} {'tempose':>8} {'2U':>11} {'proof':>9} {against:>13} {'2U':>11} {'ratio':>7} "
+        f"{'tempose':>9} {against:>13} {'ratio':>7}"
+    )
     for name in FILES:
         read = tempose.read_graph(data / "g2o2d" / f"{name}.g2o", tempose.ReadOptions(precision="isotropic"))
         graph = numbered(read)

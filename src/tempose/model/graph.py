@@ -18,7 +18,7 @@ from tempose.errors import GraphError
 from tempose.geometry import se3
 from tempose.model import measurements, precision, topology
 from tempose.model.measurements import Measures
-from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table, plain_id
+from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table, plain_id, plain_ids
 from tempose.model.topology import SpanningTree
 
 WORLD = "world"
@@ -106,7 +106,7 @@ class PoseGraph:
 
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
-        put("node_ids", tuple(map(plain_id, self.node_ids)))
+        put("node_ids", plain_ids(self.node_ids))
         put("fixed", tuple(map(plain_id, self.fixed)))
         put("landmarks", tuple(map(plain_id, self.landmarks)))
         put("notices", tuple(self.notices))
@@ -366,7 +366,7 @@ class PoseGraph:
     @cached_property
     def index(self) -> dict[NodeId, int]:
         """Row of each node id."""
-        return {name: row for row, name in enumerate(self.node_ids)}
+        return dict(zip(self.node_ids, range(len(self.node_ids)), strict=True))
 
     def row(self, node: NodeId) -> int:
         """Row of a node id; a clear error if there is none (integers and their decimal strings are kept apart)."""
@@ -591,10 +591,8 @@ class PoseGraph:
         rows = [] if self.world is None else [self.world]
         rows += [self.index[name] for name in self.fixed]
         rows += np.argsort(self.is_landmark, kind="stable").tolist()
-        chosen: dict[int, int] = {}
-        for row in rows:
-            chosen.setdefault(int(self.component[row]), row)
-        return np.array([chosen[c] for c in range(self.n_components)], dtype=np.int64)
+        first = np.array(rows, dtype=np.int64)
+        return first[np.unique(self.component[first], return_index=True)[1]]
 
     @cached_property
     def isolated(self) -> tuple[NodeId, ...]:

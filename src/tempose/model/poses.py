@@ -47,7 +47,7 @@ class Poses:
     position: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(map(plain_id, self.ids)))
+        object.__setattr__(self, "ids", plain_ids(self.ids))
         for name, width in (("wxyz", 4), ("position", 3)):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != (len(self.ids), width):
@@ -91,7 +91,7 @@ class Poses:
     @cached_property
     def index(self) -> dict[NodeId, int]:
         """Row of each id."""
-        return {name: row for row, name in enumerate(self.ids)}
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
     @property
     def node_from_world(self) -> tuple[Array, Array]:
@@ -178,6 +178,12 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[object]], total: i
 def plain_id(node: Any) -> Any:
     """A node id as Python has it: NumPy's integers become plain ones; everything else is left for others to judge."""
     return operator.index(node) if isinstance(node, np.integer) else node
+
+
+def plain_ids(nodes: Sequence[Any]) -> tuple[Any, ...]:
+    """The same for many, and at once where they are plain already."""
+    nodes = tuple(nodes)
+    return nodes if set(map(type, nodes)) <= {int, str} else tuple(map(plain_id, nodes))
 
 
 def first_repeated(ids: Sequence[NodeId]) -> NodeId:

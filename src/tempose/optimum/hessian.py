@@ -321,6 +321,18 @@ def _turns_and_shifts(motions: Array, length: float) -> tuple[Array, int]:
 
 
 def _blocks(posterior: Posterior, wxyz: Array, position: Array, exact: bool) -> tuple[Array, Array]:
+    graph = posterior.graph
+    if not (graph.is_planar and posterior.priors.is_flat):
+        return spatial_blocks(posterior, wxyz, position, exact)
+    from tempose.numerics.planar import planar_hessian
+
+    diagonal, off = np.empty((len(wxyz), 3, 3)), np.empty((graph.n_edges, 3, 3))
+    planar_hessian(posterior.edge_table, wxyz, position, exact, diagonal, off)
+    return diagonal, off
+
+
+def spatial_blocks(posterior: Posterior, wxyz: Array, position: Array, exact: bool) -> tuple[Array, Array]:
+    """Blocks of the Hessian as in space, on the graph's axes."""
     from tempose.numerics.hessian import hessian
 
     graph = posterior.graph

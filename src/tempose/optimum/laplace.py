@@ -48,13 +48,16 @@ class Laplace:
         curvature = self.curvature
         table, held = curvature.posterior.edge_table, curvature.held
         diagonal, inner = self.factor.selected_inverse()
-        diagonal = np.where(held[:, :, None] | held[:, None, :], 0.0, curvature.expand_blocks(diagonal))
+        diagonal = curvature.expand_blocks(diagonal)
+        some = np.flatnonzero(held.any(axis=1))
+        diagonal[some] *= ~(held[some][:, :, None] | held[some][:, None, :])
         off = curvature.expand_blocks(inner)
         if len(curvature.inner) < curvature.posterior.graph.n_edges:
             off, inner = np.zeros((curvature.posterior.graph.n_edges, 6, 6)), off
             off[curvature.inner] = inner
         target = np.repeat(np.arange(len(held)), np.diff(table.start))
-        touched = np.asarray(held.any(axis=1))
+        touched = np.zeros(len(held), dtype=bool)
+        touched[np.flatnonzero(held[:, curvature.posterior.graph.axes].any(axis=1))] = True
         rows = np.flatnonzero(touched[table.source] | touched[target])
         off[rows] *= ~(held[table.source[rows]][:, :, None] | held[target[rows]][:, None, :])
         return diagonal, off

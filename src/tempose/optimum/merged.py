@@ -107,8 +107,10 @@ def between_fixed(graph: PoseGraph) -> Mask:
 
 def _merge(graph: PoseGraph) -> Merged:
     fixed, n = graph.is_fixed, graph.n_nodes
-    anchor = graph.anchors[graph.component] if n else np.empty(0, dtype=np.int64)
-    gone = fixed & (anchor != np.arange(n))
+    gone = fixed.copy()
+    if fixed.any():
+        anchor = graph.anchors[graph.component]
+        gone &= anchor != np.arange(n)
     if not gone.any():
         return Merged(weakref.ref(graph), graph, np.arange(n), np.arange(graph.n_edges))
     wxyz, position = fixed_poses(graph)

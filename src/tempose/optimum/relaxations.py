@@ -29,12 +29,13 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.laplacian import Laplacian
-from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
 from tempose.optimum.joining import joined, nearest_rotations, rotation_parts
 from tempose.optimum.merged import fixed_poses, merged, placed
 from tempose.optimum.trees import most_certain_tree, rotation_weights, tree_poses
 
 _DENSE_UP_TO = 40  # nodes: below this a dense eigensolver is quicker than a sparse one
+_factors: weakref.WeakKeyDictionary[PoseGraph, Factor | None] = weakref.WeakKeyDictionary()
 _patterns: weakref.WeakKeyDictionary[PoseGraph, dict[int, Symbolic]] = weakref.WeakKeyDictionary()
 
 
@@ -166,6 +167,8 @@ def _in_place(graph: PoseGraph, wxyz: Array) -> Array:
     """Rotations of the merged graph's nodes as those of all nodes, with the fixed ones as they are held."""
     part = merged(graph)
     wxyz = quat.normalize(wxyz)
+    if not graph.is_fixed.any():
+        return wxyz
     return part.expand(Poses(part.graph.node_ids, wxyz, np.zeros((len(wxyz), 3)))).wxyz
 
 
@@ -223,14 +226,9 @@ def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None 
     if graph.translation_precision.ndim == 1:
         weight = graph.translation_precision * graph.has_translation
         laplacian = Laplacian(n, i, j, held, pattern(graph, 1))
-        rhs = laplacian.pull(weight, force[:, :d])
-        degree = laplacian.degree(weight)
-        for added in (0.0, 1e-10 * np.maximum(degree, 1e-6 * degree.max())):
-            try:
-                position[:, :d] += laplacian.factor(weight, added).solve(rhs)
-                break
-            except NotPositiveDefiniteError:  # weights beyond what double precision can hold
-                continue
+        factor = _position_factor(graph, laplacian, weight)
+        if factor is not None:
+            position[:, :d] += factor.solve(laplacian.pull(weight, np.ascontiguousarray(force[:, :d])))
         return position
     P = np.ascontiguousarray(graph.translation_precision_matrices[:, :d, :d])
     R = np.ascontiguousarray(quat.to_matrix(wxyz)[:, :d, :d])
@@ -246,6 +244,21 @@ def positions_given_rotations(graph: PoseGraph, wxyz: Array, base: Array | None 
         except NotPositiveDefiniteError:
             continue
     return position
+
+
+def _position_factor(graph: PoseGraph, laplacian: Laplacian, weight: Array) -> Factor | None:
+    """Factor of the positions' Laplacian, kept as long as the graph lives; ``None`` if double precision cannot hold it."""
+    if graph not in _factors:
+        degree = laplacian.degree(weight)
+        found = None
+        for added in (0.0, 1e-10 * np.maximum(degree, 1e-6 * degree.max())):
+            try:
+                found = laplacian.factor(weight, added)
+                break
+            except NotPositiveDefiniteError:
+                continue
+        _factors[graph] = found
+    return _factors[graph]
 
 
 def _measured_shifts(graph: PoseGraph, wxyz: Array) -> Array:
