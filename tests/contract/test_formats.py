@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from tempose.errors import FileError, ParseError
+from helpers.every_graph import KINDS, graph_of, random_poses
+from tempose.errors import FileError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
-from tempose.io import FORMATS, ReadOptions, read_graph, read_poses, write_graph, write_poses
+from tempose.io import FORMATS, ReadOptions, csvfile, read_graph, read_poses, write_graph, write_poses
+from tempose.io.files import left_out
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 
 OPTIONS = ReadOptions(sigma_rot_deg=2.0, sigma_trans=0.05)
@@ -248,6 +252,56 @@ def test_what_is_not_written_says_so(tmp_path: Path) -> None:
         write_graph(tmp_path / "EGs.txt", measured(True))
     with pytest.raises(FileError, match="poses and no edges"):
         write_graph(tmp_path / "a.tum", measured(False))
+
+
+def holds(name: str, path: Path, graph: PoseGraph) -> bool:
+    """Whether a format can hold a graph; if not, it says so in a line, and leaves no file."""
+    with contextlib.suppress(GraphError):
+        write_graph(path, graph)
+        return True
+    with pytest.raises(GraphError, match=r"\.csv") as caught:
+        write_graph(path, graph)
+    assert "\n" not in str(caught.value) and not list(path.parent.iterdir())
+    return False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [name for name in GRAPHS if TABLE[name].written])
+def test_every_kind_of_graph_comes_back_or_is_refused_in_a_line(tmp_path: Path, name: str, kind: str) -> None:
+    """The same energies of all edges at any poses; a format that cannot hold a graph says so, and leaves no file."""
+    rng = np.random.default_rng(12)
+    graph, path = graph_of(kind, rng), tmp_path / TABLE[name].graph_file
+    graph = replace(graph, initial=graph.initial or random_poses(graph, rng))
+    if name != "csv" and not holds(name, path, graph):
+        return
+    write_graph(path, graph)
+    if name not in ("csv", "g2o"):
+        assert "no place for precisions" in str(left_out(graph, path))
+        return
+    # at random poses the fixed node is far from where it is measured
+    again = csvfile.read_graph(path, trusted=True) if name == "csv" else read_graph(path)
+    assert left_out(graph, path) is None
+    assert set(again.node_ids) == set(graph.node_ids) and again.dimension == graph.dimension
+    assert set(again.landmarks) == set(graph.landmarks) and again.fixed == graph.fixed
+    for _ in range(3):
+        poses = random_poses(graph, rng)
+        energies = [Posterior(g).energies(poses.select(g.node_ids)) for g in (graph, again)]
+        np.testing.assert_allclose(energies[0], energies[1], rtol=1e-9, atol=1e-11)
+
+
+def test_g2o_holds_all_but_lever_arms_between_nodes(tmp_path: Path) -> None:
+    """What is refused above is what has to be."""
+    refused = set()
+    for kind in KINDS:
+        graph = graph_of(kind, rng := np.random.default_rng(12))
+        graph = replace(graph, initial=random_poses(graph, rng))
+        (tmp_path / kind).mkdir()
+        if not holds("g2o", tmp_path / kind / "a.g2o", graph):
+            refused.add(kind)
+    assert refused == {kind for kind in KINDS if "arm" in kind or "combined" in kind}
+    lonely = PoseGraph((1, 2, 3), [0], [1], [[1, 0, 0, 0]], [[0, 0, 0]], np.ones(1), np.ones(1))
+    with pytest.raises(GraphError, match="node 3 is in no edge between nodes"):
+        write_graph(tmp_path / "a.g2o", lonely)
 
 
 # ---------------------------------------------------------------------- defects

@@ -798,6 +798,8 @@ def write_graph(
     elif len(graph.fixed) > 1 or np.any(graph.fixed_at.position) or np.any(graph.fixed_at.wxyz[:, 1:]):  # type: ignore[union-attr]
         held = [name for name in graph.fixed if name != WORLD]
         lines = _vertex_lines(graph.fixed_at.select(held), graph.is_planar, graph.landmarks, graph.world_origin)  # type: ignore[union-attr]
+    if shown is None:
+        _refuse_unnamed(graph)
     lines += [f"FIX {name}" for name in graph.fixed if name != WORLD]
     tag, offset, information = _line_kinds(graph), _offset_ids(graph), _informations(graph, rotation_information)
     if any(_EDGES[name].offset for name in tag):
@@ -835,15 +837,29 @@ def _refuse_to_write(graph: PoseGraph) -> None:
     """One line for what a g2o file has no place for."""
     from_world = graph.edge_i == graph.world if graph.world is not None else np.zeros(graph.n_edges, dtype=bool)
     arms = np.zeros(graph.n_edges, dtype=bool) if graph.arm is None else np.any(graph.arm, axis=1)
+    tied = np.zeros(graph.n_edges, dtype=bool) if graph.coupling is None else np.any(graph.coupling, axis=(1, 2))
+    point = (graph.ranks[0] == 0) & (graph.is_absolute | graph.is_landmark[graph.edge_i])
     for bad, what in (
         (from_world, "measures the world from a node, for which g2o files have no line"),
         (arms & ~graph.is_absolute & ~from_world, "has a lever arm, which g2o files have for priors only"),
+        (tied & point, "ties a position to a rotation that it does not measure, for which g2o files have no place"),
         (arms & graph.is_planar, "has a lever arm, for which planar g2o files have no place"),
     ):
         if np.any(bad):
             k = int(np.argmax(bad))
             i, j = graph.node_ids[graph.edge_i[k]], graph.node_ids[graph.edge_j[k]]
             raise GraphError(f"edge {k} ({i!r} → {j!r}) {what}; write .csv")
+
+
+def _refuse_unnamed(graph: PoseGraph) -> None:
+    """One line for a node that neither a vertex nor an edge would name."""
+    relative = ~graph.is_absolute
+    named = set(graph.edge_i[relative].tolist()) | set(graph.edge_j[relative].tolist())
+    for name in graph.reported:
+        if graph.index[name] not in named and name not in graph.fixed:
+            raise GraphError(
+                f"node {name!r} is in no edge between nodes, and has no pose: g2o cannot name it; write .csv"
+            )
 
 
 def _line_kinds(graph: PoseGraph) -> list[str]:
