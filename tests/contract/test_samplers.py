@@ -10,7 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.sampling import Case, eight_nodes, mean_and_error, optimum, two_modes, with_parts
+from helpers.sampling import (
+    EVERY_GRAPH,
+    Case,
+    eight_nodes,
+    mean_and_error,
+    one_of_every,
+    optimum,
+    two_modes,
+    with_parts,
+)
 from tempose.analysis.diagnostics import ess_bulk
 from tempose.analysis.summary import relative_summary
 from tempose.geometry import quaternion as quat
@@ -27,6 +36,9 @@ ADJUSTED = ("baoab-mh", "aboba-mh", "boa-mh")
 EACH = (*EXACT, "geodesic", *ADJUSTED, "jumping")
 # in long tests; how often the sampler jumping is in which mode is tested in tests/analysis/test_modes.py
 ALL = (*EXACT, "geodesic", *(pytest.param(name, marks=pytest.mark.slow) for name in ADJUSTED))
+EVERYWHERE = tuple(
+    pytest.param(name, marks=pytest.mark.slow) if name in ("tempering", *ADJUSTED) else name for name in EACH[:-1]
+)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +135,37 @@ def test_isotropic_and_rotation_priors(eight: Case, tmp_path: Path, name: str) -
     assert abs(mean - 24.0) < 4.0 * error + 0.1  # nothing is free: 6n/2
 
 
+@pytest.mark.parametrize("kind", EVERY_GRAPH)
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_mean_energy_of_every_graph(tmp_path: Path, name: str, kind: str) -> None:
+    """Half a unit of energy for everything that can change, whatever the graph holds; and what cannot stays."""
+    case, beta = one_of_every(kind), 100.0
+    graph, freedom = case.posterior.graph, Curvature(case.posterior).dimension
+    draws = case.run(name, 2000, tmp_path, beta)
+    mean, error = mean_and_error(beta * (draws.energies[0] - case.lowest))
+    assert error < 0.5
+    assert abs(mean - 0.5 * freedom) < 4.0 * error + 0.1
+    assert draws.acceptance > 0.6
+    row = np.asarray(draws.arrays[0])
+    assert np.abs(row[:, graph.is_landmark, :4] - quat.IDENTITY).max(initial=0.0) < 1e-15
+    if int(graph.is_fixed.sum()) > 1:
+        best = np.concatenate([case.best.wxyz, case.best.position], axis=1)[graph.is_fixed]
+        assert np.abs(row[:, graph.is_fixed] - best).max() < 1e-12
+    if graph.is_planar:
+        assert not np.any(row[:, :, [1, 2, 6]])
+
+
 # ---------------------------------------------------------------------- the same bits
+
+
+@pytest.mark.parametrize("kind", EVERY_GRAPH)
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_resumed_is_identical_for_every_graph(tmp_path: Path, name: str, kind: str) -> None:
+    case = one_of_every(kind)
+    case.run(name, 6, tmp_path / "whole", chains=2, thin=3)
+    for count in (2, 6):
+        case.run(name, count, tmp_path / "broken", chains=2, thin=3)
+    assert files(tmp_path / "whole") == files(tmp_path / "broken")
 
 
 @pytest.mark.parametrize("name", EACH)

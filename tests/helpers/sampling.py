@@ -11,7 +11,7 @@ from tempose.analysis.modes import search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
@@ -23,7 +23,7 @@ from tempose.sampling.choice import Problem, choose
 from tempose.sampling.draws import Draws
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.tuning import tune
-from tempose.simulation import ambiguous_loop, measure
+from tempose.simulation import ambiguous_loop, measure, simulate
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,24 @@ def with_parts(seed: int = 5) -> tuple[PoseGraph, Poses]:
     t = graph.j_from_i_t.copy()
     t[[2, 3, 7]] = np.nan  # node 3 has no translation at all
     return replace(graph, j_from_i_t=t, concentration=np.tile([600.0, 900.0, 1500.0], (8, 1))), truth
+
+
+EVERY_GRAPH: dict[str, dict[str, object]] = {
+    "planar": {"planar": True},
+    "planar and correlated": {"planar": True, "correlated": True},
+    "correlated": {"correlated": True},
+    "absolute": {"gps": 3, "gps_up": 3.0, "lever_arm": 0.2, "attitudes": 1},
+    "landmarks": {"landmarks": 3, "sightings": 3},
+    "fixed": {"fixed": 2},
+    "planar and mixed": {"planar": True, "correlated": True, "gps": 2, "landmarks": 2, "fixed": 1},
+}
+
+
+def one_of_every(kind: str) -> Case:
+    """A graph of six nodes of a kind, and its optimum."""
+    made = simulate(6, completeness=0.8, sigma_rot_deg=3.0, sigma_trans=0.1, seed=3, **EVERY_GRAPH[kind])  # type: ignore[arg-type]
+    start = made.truth if made.graph.world is None else made.truth.with_identity(WORLD).select(made.graph.node_ids)
+    return optimum(made.graph, start)
 
 
 def two_modes() -> Case:
