@@ -27,6 +27,7 @@ from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.relaxations import positions_given_rotations
 from tempose.optimum.starts import start_poses
+from tempose.simulation import simulate
 
 OPTIMA = {  # 2U*: one λ and one τ per edge, and the whole information
     "intel": (50.080976, 45.004696),
@@ -158,6 +159,25 @@ def test_directions_and_fixes_without_a_height_are_enough_together(start: str) -
     np.testing.assert_allclose(found.poses.position, truth.position, atol=1e-7)
 
 
+@pytest.mark.parametrize("planar", [False, True])
+def test_four_fixes_on_thirty_nodes_put_the_graph_where_it_belongs(planar: bool) -> None:
+    for seed in range(6):
+        simulated = made(
+            "planar gps" if planar else "gps", nodes=30, completeness=0.1, gps=4, gps_sigma=0.02, seed=seed
+        )
+        posterior = Posterior(simulated.graph)
+        curvature = Curvature(posterior)
+        found = [
+            minimise(curvature, start_poses(simulated.graph, kind, rng())) for kind in ("tree", "chordal", "spectral")
+        ]
+        assert certify(posterior, found[1].poses).certified is True
+        for one in found:
+            assert one.potential == pytest.approx(found[1].potential, rel=1e-9)
+        sigma = Laplace(curvature, found[1].poses).marginals(Gauge.parse(simulated.graph, "auto"))
+        off = found[1].poses.position - simulated.truth.position
+        assert np.all(np.abs(off) < 5.0 * np.sqrt(np.einsum("nkk->nk", sigma))[:, 3:] + 1e-12)
+
+
 def test_positions_are_the_best_for_their_rotations() -> None:
     for kind in KINDS:
         simulated = made(kind)
@@ -244,6 +264,37 @@ def test_the_quadratic_form_and_its_certificate_matrix(kind: str) -> None:
     assert dual.proves(-lowest - 1e-6 * np.abs(reduced).max()) is None
     counted = 0.5 * d * np.sum(problem.scale > 0.0) * shift
     assert dual.lower_bound(shift) == max(value - counted, 0.0)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("kind", ["plain", "planar", "mixed", "planar mixed"])
+def test_the_form_about_hubs_is_the_same_form(kind: str, rank: int) -> None:
+    """Its factor solves what the other solves, in other coordinates of the positions."""
+    simulated = made(kind)
+    part = merged(simulated.graph)
+    problem, d = Quadratic(part.graph), simulated.graph.dimension
+    X = problem.point(part.reduce(somewhere(simulated.graph, 4)))
+    X = np.concatenate([X, 0.1 * rng(1).standard_normal((*X.shape[:2], rank))], axis=2)
+    hubs = problem.hubs(X)
+    right = rng(2).standard_normal((part.graph.n_nodes, d + 1))
+    right[:, 0] = 0.0
+    right[problem.scale == 0.0] = 0.0
+    shift = 0.3 * problem.scale
+    one, two = (problem.factor(None, shift, h).solve(right.reshape(-1)).reshape(right.shape) for h in (None, hubs))
+    np.testing.assert_allclose(one[:, 1:], two[:, 1:], atol=1e-9 * np.abs(one).max())
+    logs = [problem.factor(None, shift, h).log_determinant() for h in (None, hubs)]
+    assert logs[0] == pytest.approx(logs[1], rel=1e-12)
+
+
+def test_about_hubs_a_long_way_leaves_little_rounding() -> None:
+    graph = simulate(300, shape="trajectory", planar=True, sigma_rot_deg=0.2, sigma_trans=0.01, seed=1).graph
+    t = 30.0 * graph.j_from_i_t
+    problem = Quadratic(replace(graph, j_from_i_t=t))
+    X = problem.point(minimise(Curvature(Posterior(problem.graph)), start_poses(problem.graph, "chordal", rng())).poses)
+    dual = Dual.at(problem, X)
+    near = dual.about_hubs(X)
+    assert near.rounding < 0.2 * dual.rounding
+    assert near.proves(1e-9 * problem.scale) is not None
 
 
 @pytest.mark.parametrize("kind", ISOTROPIC)

@@ -30,8 +30,31 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
 from tempose.optimum.relaxations import pattern, position_holds
+
+
+@dataclass(frozen=True, eq=False)
+class Hubs:
+    """What has to be added to the blocks of a form when the positions of a component are ``p_i = u_i + Y_a c_i``.
+
+    a is one of its nodes, the hub, and c_i where that has node i in its own frame at some point X: there u is zero. The form does
+    not change, yet no number in it is larger than edges are long, however far the graph reaches: rounding has less to work on.
+
+    Attributes
+    ----------
+    diagonal, off
+        To be added to the diagonal blocks (n, d+1, d+1); and new blocks of nodes with their hubs.
+    size
+        The new diagonal entries, and those of the positions times the squares of u.
+    symbolic
+        Of the graph's edges and those to the hubs.
+    """
+
+    diagonal: Array
+    off: Array
+    size: float
+    symbolic: Symbolic
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +180,10 @@ class Quadratic:
         _kernels.apply(self.axes, i, j, diagonal, self.blocks[1], np.ascontiguousarray(V), out)
         return out
 
-    def factor(self, multipliers: Array | None, shift: Array | float) -> Factor:
+    def factor(self, multipliers: Array | None, shift: Array | float, hubs: Hubs | None = None) -> Factor:
         """Factor of ``M − diag(0, Λ) + diag(0, shift I)``, held positions replaced by the identity.
+
+        With ``hubs`` that of the same form in their coordinates.
 
         Raises
         ------
@@ -175,4 +200,41 @@ class Quadratic:
         nothing = self.scale == 0.0  # a node that no edge says anything about: its rows are zero
         diagonal[nothing[:, None] & (np.arange(self.d + 1) > 0), 1:] = 0.0
         diagonal[np.flatnonzero(nothing)[:, None], k, k] = 1.0
-        return self.symbolic.factor(diagonal, self._held_off)
+        if hubs is None:
+            return self.symbolic.factor(diagonal, self._held_off)
+        return hubs.symbolic.factor(diagonal + hubs.diagonal, np.concatenate([self._held_off, hubs.off]))
+
+    def hubs(self, X: Array) -> Hubs:
+        """The form with the positions of each component relative to where one of its nodes has them at X."""
+        graph, d, n = self.graph, self.d, self.graph.n_nodes
+        turns = np.flatnonzero(self.scale > 0.0)
+        found, first = np.unique(graph.component[turns], return_index=True)
+        hub = np.full(graph.n_components, -1, dtype=np.int64)
+        hub[found] = turns[first]
+        of = hub[graph.component]
+        some = of >= 0
+        c, rest = np.zeros((n, d)), X[:, 0].copy()
+        rest[some] -= X[of[some], 0]
+        c[some] = np.einsum("nr,nar->na", rest[some], X[of[some], 1:])
+        rest[some] -= np.einsum("na,nar->nr", c[some], X[of[some], 1:])
+        _, i, j, _, t, arm, _, tau = self.edges
+        apart = c[i] - c[j]
+        one = np.ones((len(i), 1))
+        near = np.hstack([one, arm if len(arm) else np.zeros((len(i), d))])
+        off = np.zeros((n, d + 1, d + 1))
+        np.add.at(off[:, :, 1:], i, (tau[:, None] * near)[:, :, None] * apart[:, None, :])
+        np.add.at(off[:, :, 1:], j, -(tau[:, None] * np.hstack([one, t]))[:, :, None] * apart[:, None, :])
+        off[self.held, 0, :] = 0.0
+        diagonal = np.zeros((n, d + 1, d + 1))
+        own = of[i] >= 0
+        np.add.at(diagonal[:, 1:, 1:], of[i[own]], (tau[own, None] * apart[own])[:, :, None] * apart[own][:, None, :])
+        size = float(np.einsum("naa->", diagonal) + np.sum(self.blocks[0][:, 0, 0, None] * rest**2))
+        rows = np.flatnonzero(some & (of != np.arange(n)))
+        chosen = hub[found]
+        diagonal[chosen] += off[chosen] + np.swapaxes(off[chosen], 1, 2)
+        last = np.zeros(n, dtype=bool)
+        last[chosen] = True
+        order = self.symbolic.order
+        order = np.concatenate([order[~last[order]], order[last[order]]])
+        pairs = np.concatenate([i, rows]), np.concatenate([j, of[rows]])
+        return Hubs(diagonal, off[rows], size, analyze(n, *pairs, block=d + 1, order=order))
