@@ -14,7 +14,10 @@ from tempose.options import SolveOptions
 if TYPE_CHECKING:
     from tempose.studies.calibration import Setting
 
-_SIMULATED = ("nodes", "sigma_rot_deg", "sigma_trans", "completeness", "anisotropy", "rotation_only")
+_SIMULATED = (
+    "nodes", "sigma_rot_deg", "sigma_trans", "completeness", "planar", "correlated", "gps", "landmarks", "anisotropy",
+    "rotation_only",
+)  # fmt: skip
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -27,6 +30,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         """
         tempose calibrate --nodes 8 --sigma-rot-deg 10 --graphs 100 -o calibration
         tempose calibrate --settings all --graphs 150 -o calibration
+        tempose calibrate --settings planar,planar-lifted --graphs 150 -o plane
         tempose calibrate --nodes 8 --sigma-rot-deg 2 --scheme boa --scheme-noise paper -o printed
         """,
         usage="-o DIR [options]",
@@ -41,12 +45,18 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     group = parser.add_argument_group("what to simulate")
     group.add_argument(
-        "--settings", metavar="A,B,...", help="named settings, or all (default, unless one is described below)"
+        "--settings",
+        metavar="A,B,...",
+        help="named settings, or all but controls (default, unless one is described below)",
     )
     group.add_argument("--nodes", type=int, help="number of poses (default 8)")
     group.add_argument("--sigma-rot-deg", type=float, metavar="DEG", help="rotation noise per axis (default 3)")
     group.add_argument("--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis (default 0.05)")
     group.add_argument("--completeness", type=float, help="share of the pairs that are measured (default 0.5)")
+    group.add_argument("--planar", action="store_true", default=None, help="poses in the plane")
+    group.add_argument("--gps", type=int, metavar="N", help="poses with a fix (default 0)")
+    group.add_argument("--landmarks", type=int, metavar="N", help="points seen from poses (default 0)")
+    group.add_argument("--correlated", choices=["registration", "random"], help="errors of rotation and translation")
     parser.rare += [
         group.add_argument(
             "--anisotropy", type=float, metavar="RATIO", help="largest to smallest noise of an edge (default 1)"
@@ -75,14 +85,15 @@ def _two_numbers(text: str) -> tuple[float, float]:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
     from tempose.errors import Interrupted, OptionError
-    from tempose.studies.calibration import SETTINGS, calibrate
+    from tempose.studies.calibration import CONTROLS, SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
     from tempose.studies.runner import NO_FIGURE, drawn_if_possible
 
     if arguments.list:
-        console.table(arguments, [(name, setting.words()) for name, setting in SETTINGS.items()])
-        console.emit(arguments, {name: setting.facts() for name, setting in SETTINGS.items()})
+        known = {**SETTINGS, **CONTROLS}
+        console.table(arguments, [(name, setting.words()) for name, setting in known.items()])
+        console.emit(arguments, {name: setting.facts() for name, setting in known.items()})
         return 0
     if arguments.output is None:
         raise OptionError("give a directory to write to: -o DIR (or --list to see the settings)")
@@ -121,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> list[Setting]:
     """The named settings, and the one that the options describe; all named ones if nothing is said."""
     from tempose.errors import OptionError
-    from tempose.studies.calibration import SETTINGS, Setting
+    from tempose.studies.calibration import CONTROLS, SETTINGS, Setting
 
     custom = {name: value for name in _SIMULATED if (value := getattr(arguments, name)) is not None}
     if arguments.priors is not None:
@@ -129,7 +140,8 @@ def _settings(arguments: argparse.Namespace) -> list[Setting]:
     described = [Setting("custom", **custom)] if custom else []
     named = arguments.settings or ("" if custom else "all")
     names = list(SETTINGS) if named == "all" else [name.strip() for name in named.split(",") if name.strip()]
+    known = {**SETTINGS, **CONTROLS}
     for name in names:
-        if name not in SETTINGS:
-            raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(SETTINGS)}")
-    return [SETTINGS[name] for name in dict.fromkeys(names)] + described
+        if name not in known:
+            raise OptionError(f"unknown setting {name!r}: choose all, or from {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] + described

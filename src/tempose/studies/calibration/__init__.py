@@ -2,6 +2,6 @@
 
 from tempose.studies.calibration.harness import calibrate
 from tempose.studies.calibration.result import Calibration
-from tempose.studies.calibration.settings import SETTINGS, Setting
+from tempose.studies.calibration.settings import CONTROLS, SETTINGS, Setting
 
-__all__ = ["SETTINGS", "Calibration", "Setting", "calibrate"]
+__all__ = ["CONTROLS", "SETTINGS", "Calibration", "Setting", "calibrate"]

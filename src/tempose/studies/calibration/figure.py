@@ -10,11 +10,18 @@ import numpy as np
 from scipy import stats
 
 from tempose.studies import figures
-from tempose.studies.calibration.fitting import GROUPS, QUANTITIES
+from tempose.studies.calibration.fitting import GROUPS
 from tempose.studies.calibration.result import Calibration
 from tempose.studies.coverage import LEVELS
 
-_COLOURS = {"U": "#b3261e", "node": "#1f5fa8", "pair": "#2e8b57", "distance": "#8a4fbf"}
+_COLOURS = {
+    "U": "#b3261e",
+    "node": "#1f5fa8",
+    "pair": "#2e8b57",
+    "distance": "#8a4fbf",
+    "landmark": "#d98e04",
+    "fit": "#555555",
+}
 _BARS = {"node": "#1f5fa8", "pair": "#2e8b57", "node, Gaussian": "#c9d6e8", "pair, Gaussian": "#cfe6d8"}
 _CONFIDENCE = 0.99  # that all curves of a figure stay inside if all is well
 
@@ -30,7 +37,7 @@ def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
         unused.remove()
     for k, setting in enumerate(settings):
         left, right = axes[2 * k : 2 * k + 2]
-        _rank_curves(left, result, setting.name, len(QUANTITIES) * len(settings))
+        _rank_curves(left, result, setting.name, sum(len(result.quantities(one.name)) for one in settings))
         _coverage_bars(right, result, setting.name)
         left.set_title(f"{setting.name} ({len(result.of(setting.name))} graphs)", fontsize=9, loc="left")
         if k == 0:
@@ -45,14 +52,14 @@ def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
 
 def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> None:
     """Empirical distribution function of each quantity's ranks minus the uniform one."""
-    n = len(result.of(setting))
-    band = float(stats.kstwo.ppf(1.0 - (1.0 - _CONFIDENCE) / curves, n))
+    band = float(stats.kstwo.ppf(1.0 - (1.0 - _CONFIDENCE) / curves, len(result.of(setting))))
     axes.axhspan(-band, band, color="#eeeeee", zorder=0)
     axes.axhline(0.0, color="#999999", lw=0.6)
     labelled: set[str] = set()
     largest = band
-    for quantity in QUANTITIES:
+    for quantity in result.quantities(setting):
         u = np.sort(result.ranks(setting, quantity))
+        n = len(u)
         x = np.concatenate([[0.0], np.repeat(u, 2), [1.0]])
         y = np.concatenate([np.repeat(np.arange(n + 1) / n, 2)]) - x
         largest = max(largest, float(np.abs(y).max()))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal
 
 import numpy as np
+from scipy import stats
 
 from tempose._support import streams
 from tempose._typing import Array, Index
@@ -20,10 +21,12 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.options import SolveOptions
 from tempose.sampling.draws import Draws
+from tempose.simulation.measuring import with_world
+from tempose.solution import Solution
 from tempose.solver import solve
 from tempose.studies.calibration.settings import Case, Setting, draw_case
 from tempose.studies.store import Row
@@ -40,11 +43,17 @@ GROUPS = {
     **{f"pair {c}": "pair" for c in COORDINATES},
     "node distance": "distance",
     "pair distance": "distance",
+    **{f"landmark {c}": "landmark" for c in COORDINATES[3:]},
+    "landmark distance": "landmark",
+    "χ²": "fit",
+    "edge": "fit",
 }
 """The group of each quantity that is ranked: those of a group are drawn alike."""
 QUANTITIES = tuple(GROUPS)
 """What is ranked, one number per graph each: U, the six coordinates of a random node (relative to the gauge node, or in
-the world if there are priors) and of a random pair that was not measured, and the Mahalanobis distance of both."""
+the world if that means something) and of a random pair that was not measured, and the Mahalanobis distance of both. In the
+plane the three coordinates that there are; the position of a random landmark; and where noise is small the p-values of χ² and
+of a random edge against the rest, for two more settings of the same test."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,9 @@ def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> FitRo
     rng = streams.generator(seed, "calibrate", (zlib.crc32(setting.name.encode()) << 32) | graph)
     case = draw_case(setting, rng)
     options = replace(options, seed=int(rng.integers(1 << 32)))
-    frames = _Frames.choose(case, setting.has_priors, rng)
+    frames = _Frames.choose(case, setting.has_priors or case.graph.world is not None, rng)
     try:
-        row = _rank(case, frames, options, rng)
+        row = _rank(case, frames, options, rng, setting.checks_fit)
     except TemposeError as error:
         row = FitRow("", 0, "failed", message=str(error))
     return replace(row, setting=setting.name, graph=graph, seconds=round(time.perf_counter() - began, 4))
@@ -114,35 +123,49 @@ def fit(setting: Setting, graph: int, options: SolveOptions, seed: int) -> FitRo
 
 @dataclass(frozen=True, eq=False)
 class _Frames:
-    """Rows ``(a, b)`` of relative poses to look at: all nodes, then some unmeasured pairs; and one of each to rank."""
+    """Rows ``(a, b)`` of relative poses to look at: all nodes, then some unmeasured pairs; and one of each to rank.
+
+    ``axes`` are the coordinates that each of them has; ``landmark`` is −1 if there is none.
+    """
 
     pairs: Index
     n_nodes: int
     node: int
     pair: int
+    landmark: int
+    axes: tuple[Index, ...]
 
     @classmethod
     def choose(cls, case: Case, absolute: bool, rng: np.random.Generator) -> _Frames:
-        n, anchor = case.graph.n_nodes, int(case.graph.anchors[0])
+        graph, n, anchor = case.graph, len(case.truth), int(case.graph.anchors[0])
         nodes = [(WORLD, b) for b in range(n)] if absolute else [(anchor, b) for b in range(n) if b != anchor]
-        others = unmeasured_pairs(case.graph)
+        others = unmeasured_pairs(graph)
         others = rng.permutation(others)[:MOST_PAIRS]
         pairs = np.concatenate([np.array(nodes), others])
-        return cls(pairs, len(nodes), int(rng.integers(len(nodes))), len(nodes))
+        seen = graph.is_landmark[pairs[:, 1]]
+        axes = tuple(graph.axes[graph.axes >= 3] if landmark else graph.axes for landmark in seen)
+        poses, points = np.flatnonzero(~seen[: len(nodes)]), np.flatnonzero(seen[: len(nodes)])
+        node = int(poses[rng.integers(len(poses))])
+        landmark = int(points[rng.integers(len(points))]) if len(points) else -1
+        return cls(pairs, len(nodes), node, len(nodes), landmark, axes)
 
 
 def unmeasured_pairs(graph: PoseGraph) -> Index:
-    """Pairs (k, 2) of rows that no edge joins; all pairs if there are none."""
-    low, high = np.triu_indices(graph.n_nodes, 1)
+    """Pairs (k, 2) of rows of poses that no edge joins; all pairs if there are none."""
+    poses = np.flatnonzero(~graph.is_landmark[: len(graph.reported)])
+    low, high = (poses[k] for k in np.triu_indices(len(poses), 1))
     joined = set(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True))
     free = np.array([(a, b) not in joined and (b, a) not in joined for a, b in zip(low, high, strict=True)])
     pairs = np.stack([low, high], axis=1)
     return pairs[free] if free.any() else pairs
 
 
-def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Generator) -> FitRow:
+def _rank(
+    case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Generator, checks_fit: bool = False
+) -> FitRow:
     wanted = FIRST_DRAWS
     looked_at = frames.pairs[[frames.node, frames.pair]]
+    moving = np.concatenate([frames.axes[frames.node], 6 + frames.axes[frames.pair]])
     with tempfile.TemporaryDirectory(prefix="tempose-") as home:
         while True:
             solution = solve(case.graph, options, priors=case.priors, directory=home, draws=wanted, analyse=False)
@@ -150,24 +173,29 @@ def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Gen
             assert draws is not None
             poses, energy = _stacked(draws)
             few = _coordinates(poses[..., :4], poses[..., 4:], estimate, looked_at)
-            thin = _thinning(np.concatenate([energy[..., None], few.reshape(*energy.shape, -1)], axis=-1))
+            few = few.reshape(*energy.shape, -1)[..., moving]
+            thin = _thinning(np.concatenate([energy[..., None], few], axis=-1))
             kept = energy.size // thin
             if kept >= KEPT or wanted >= MOST_DRAWS:
                 break
             wanted = min(MOST_DRAWS, max(2 * wanted, math.ceil(1.2 * KEPT * thin)))
         chosen = _spread_out(energy.shape, thin)
         poses, energy = poses.reshape(-1, *poses.shape[2:])[chosen], energy.reshape(-1)[chosen]
-        posterior = Posterior(case.graph, case.priors)
+        posterior = solution.posterior
         x = _coordinates(poses[..., :4], poses[..., 4:], estimate, frames.pairs)
         true = _coordinates(case.truth.wxyz, case.truth.position, estimate, frames.pairs)
-        laplace = _laplace_levels(solution.laplace, case.graph, frames.pairs, true)
+        laplace = _laplace_levels(solution.laplace, case.graph, frames, true)
+        fit_ranks = _fit_ranks(solution, rng) if checks_fit else {}
 
-    distance = [_distance_rank(true[k], x[:, k], rng) for k in range(len(frames.pairs))]
-    ranks = {"U": _share(posterior.potential(case.truth), energy, rng)}
-    for name, at in (("node", frames.node), ("pair", frames.pair)):
-        for k, coordinate in enumerate(COORDINATES):
-            ranks[f"{name} {coordinate}"] = _share(true[at, k], x[:, at, k], rng)
-        ranks[f"{name} distance"] = distance[at]
+    axes = frames.axes
+    distance = [_distance_rank(true[k, axes[k]], x[:, k, axes[k]], rng) for k in range(len(frames.pairs))]
+    ranks = {"U": _share(posterior.potential(with_world(posterior.graph, case.truth)), energy, rng)}
+    for name, at in (("node", frames.node), ("pair", frames.pair), ("landmark", frames.landmark)):
+        if at >= 0:
+            for k in axes[at]:
+                ranks[f"{name} {COORDINATES[k]}"] = _share(true[at, k], x[:, at, k], rng)
+            ranks[f"{name} distance"] = distance[at]
+    ranks |= fit_ranks
     n = frames.n_nodes
     return FitRow(
         "",
@@ -183,6 +211,17 @@ def _rank(case: Case, frames: _Frames, options: SolveOptions, rng: np.random.Gen
         nodes_laplace=laplace[:n],
         pairs_laplace=laplace[n:],
     )
+
+
+def _fit_ranks(solution: Solution, rng: np.random.Generator) -> dict[str, float]:
+    """p-values of χ² and of a random edge that something checks."""
+    graph, checks = solution.graph, solution.edge_checks
+    spare = float(graph.freedom.sum()) - Curvature(solution.posterior).dimension
+    ranks = {"χ²": float(stats.chi2.sf(2.0 * solution.potential, spare))}
+    rows = np.flatnonzero(checks.freedom > 0)
+    if len(rows):
+        ranks["edge"] = float(checks.p_value[rows[rng.integers(len(rows))]])
+    return ranks
 
 
 def _stacked(draws: Draws) -> tuple[Array, Array]:
@@ -246,15 +285,16 @@ def _distance_rank(truth: Array, draws: Array, rng: np.random.Generator) -> floa
     return _share(squared[0], squared[1:], rng)
 
 
-def _laplace_levels(laplace: Laplace | None, graph: PoseGraph, pairs: Index, true: Array) -> list[float | None]:
-    """Least probability of a Gaussian region that holds the truth: ``P(χ²₆ ≤ eᵀ Σ⁻¹ e)``."""
+def _laplace_levels(laplace: Laplace | None, graph: PoseGraph, frames: _Frames, true: Array) -> list[float | None]:
+    """Least probability of a Gaussian region that holds the truth: ``P(χ²_d ≤ eᵀ Σ⁻¹ e)``, of the d coordinates there are."""
     if laplace is None:
-        return [None] * len(pairs)
+        return [None] * len(frames.pairs)
     levels: list[float | None] = []
-    for (a, b), error in zip(pairs.tolist(), true, strict=True):
+    for (a, b), error, axes in zip(frames.pairs.tolist(), true, frames.axes, strict=True):
         ids = graph.node_ids
         covariance = (
             laplace.joint(ids[b], ids[b])[:6, :6] if a == WORLD else laplace.relative(ids[a], ids[b]).covariance
         )
-        levels.append(float(probability_within(squared_distance(error, covariance), 6)))
+        distance = squared_distance(error[axes], covariance[np.ix_(axes, axes)])
+        levels.append(float(probability_within(distance, len(axes))))
     return levels

@@ -55,7 +55,12 @@ class Calibration:
 
     def ranks(self, setting: str, quantity: str) -> Array:
         """Ranks (N,) of a quantity, as shares in [0, 1]."""
-        return np.array([row.ranks[quantity] for row in self.of(setting)])
+        return np.array([row.ranks[quantity] for row in self.of(setting) if quantity in row.ranks])
+
+    def quantities(self, setting: str) -> list[str]:
+        """What was ranked in a setting."""
+        ranked = {name for row in self.of(setting) for name in row.ranks}
+        return [name for name in QUANTITIES if name in ranked]
 
     @cached_property
     def tests(self) -> tuple[RankTest, ...]:
@@ -63,7 +68,7 @@ class Calibration:
         found: list[RankTest] = []
         for setting in self.settings:
             if len(self.of(setting.name)) >= FEWEST_GRAPHS:
-                for quantity in QUANTITIES:
+                for quantity in self.quantities(setting.name):
                     found += rank_tests(setting.name, quantity, self.ranks(setting.name, quantity))
                 for region in DRAWN:
                     covered = [self.coverage(setting.name, region, level) for level in LEVELS]

@@ -16,7 +16,10 @@ tree's likelihood is a product over its edges. So given *any* measured values ``
 
 independently, is an exact draw. This is the prior; the other edges, measured from that truth, are the data. The posterior
 of all edges under flat priors is the posterior of this experiment (Säilynoja, Schmitt, Bürkner & Vehtari, *Posterior SBC*,
-2025), and everything that does not depend on the gauge must be calibrated, at any noise.
+2025), and everything that does not depend on the gauge must be calibrated, at any noise. Graphs with fixes and landmarks are
+drawn in the same way (:mod:`tempose.studies.calibration.tree_truth`); there, what is tied to the world must be calibrated, too.
+
+**Controls** are read wrongly on purpose after they were measured (:data:`MISREADINGS`), and must be found out.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ from tempose.model.poses import Poses
 from tempose.model.priors import Priors
 from tempose.optimum.trees import tree_poses
 from tempose.simulation import simulate
+from tempose.simulation.measuring import draw_noise, measured_with
+from tempose.studies.calibration.tree_truth import given_edges, truth_given
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class Setting:
         Share of the edges outside a spanning tree that carry a rotation only.
     prior_sigma_rot_deg, prior_sigma_trans
         Bingham prior on every rotation and Gaussian on every translation; both or none (flat).
+    planar, correlated, gps, gps_sigma, lever_arm, landmarks, sightings
+        As of :func:`tempose.simulation.simulate`.
+    misread
+        One of :data:`MISREADINGS`; none by default.
     """
 
     name: str
@@ -68,6 +77,14 @@ class Setting:
     rotation_only: float = 0.0
     prior_sigma_rot_deg: float | None = None
     prior_sigma_trans: float | None = None
+    planar: bool = False
+    correlated: str | None = None
+    gps: int = 0
+    gps_sigma: float = 0.1
+    lever_arm: float = 0.0
+    landmarks: int = 0
+    sightings: int = 3
+    misread: str | None = None
 
     def __post_init__(self) -> None:
         def require(good: bool, message: str) -> None:
@@ -83,6 +100,19 @@ class Setting:
         prior = (self.prior_sigma_rot_deg, self.prior_sigma_trans)
         require((prior[0] is None) == (prior[1] is None), "give both priors, or none: only then a truth can be drawn")
         require(all(s is None or 0.0 < s < np.inf for s in prior), "the σ of a prior must be positive")
+        require(self.misread is None or self.misread in MISREADINGS, f"unknown misreading {self.misread!r}")
+        plain = self.anisotropy == 1.0 and not self.rotation_only and prior[0] is None
+        require(plain or not self.is_wide, "anisotropy, rotation_only and priors are of graphs of poses in space alone")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there is more than poses in space with uncorrelated errors."""
+        return self.planar or self.correlated is not None or self.gps > 0 or self.landmarks > 0
+
+    @property
+    def checks_fit(self) -> bool:
+        """Whether χ² and the edges' p-values are ranked, too: they are uniform where noise is small."""
+        return self.is_wide and self.sigma_rot_deg <= SMALL_DEG
 
     @property
     def has_priors(self) -> bool:
@@ -103,7 +133,7 @@ class Setting:
     def words(self) -> str:
         """One line for people."""
         parts = [
-            f"{self.nodes} nodes",
+            f"{self.nodes} {'planar ' if self.planar else ''}nodes",
             f"completeness {self.completeness:g}",
             f"noise {self.sigma_rot_deg:g}° and {self.sigma_trans:g}",
         ]
@@ -113,9 +143,27 @@ class Setting:
             parts.append(f"{self.rotation_only:.0%} of the loop edges rotation only")
         if self.has_priors:
             parts.append(f"priors {self.prior_sigma_rot_deg:g}° and {self.prior_sigma_trans:g}")
+        if self.correlated:
+            parts.append(f"correlated ({self.correlated})")
+        if self.gps:
+            parts.append(
+                f"{self.gps} fixes to {self.gps_sigma:g}" + (f", arm {self.lever_arm:g}" * (self.lever_arm > 0))
+            )
+        if self.landmarks:
+            parts.append(f"{self.landmarks} landmarks seen {self.sightings} times")
+        if self.misread:
+            parts.append(f"control: {MISREADINGS[self.misread]}")
         return ", ".join(parts)
 
 
+MISREADINGS = {
+    "lifted": "the plane is taken for space",
+    "dropped": "correlations are dropped, and the blocks of the information kept",
+    "fixes": "the precision of fixes is read 4 times too large",
+    "sightings": "the noise of sightings is halved",
+}
+"""Ways to read a graph wrongly, for negative controls."""
+SMALL_DEG = 5.0
 _PRIOR_MODE = quat.normalize([0.8, 0.2, -0.4, 0.4])
 
 SETTINGS = {
@@ -129,8 +177,25 @@ SETTINGS = {
         Setting("anisotropic", 8, 0.5, 8.0, 0.1, anisotropy=4.0),
         Setting("rotation-only", 8, 0.5, 8.0, 0.1, rotation_only=0.6),
         Setting("priors", 8, 0.4, 10.0, 0.2, prior_sigma_rot_deg=50.0, prior_sigma_trans=1.0),
+        Setting("planar", 8, 0.5, 5.0, 0.1, planar=True),
+        Setting("planar-high", 8, 0.3, 30.0, 0.3, planar=True),
+        Setting("planar-correlated", 8, 0.4, 5.0, 0.1, planar=True, correlated="random"),
+        Setting("correlated", 8, 0.4, 4.0, 0.1, correlated="registration"),
+        Setting("absolute", 8, 0.3, 4.0, 0.1, gps=5, gps_sigma=0.1, lever_arm=0.3),
+        Setting("landmarks", 7, 0.3, 4.0, 0.1, landmarks=5, sightings=4),
+        Setting("mixed", 7, 0.3, 4.0, 0.1, correlated="random", gps=4, lever_arm=0.2, landmarks=4, sightings=4),
     )
 }
+CONTROLS = {
+    setting.name: setting
+    for setting in (
+        Setting("planar-lifted", 8, 0.5, 5.0, 0.1, planar=True, misread="lifted"),
+        Setting("correlations-dropped", 8, 0.4, 4.0, 0.1, correlated="registration", misread="dropped"),
+        Setting("fixes-misread", 8, 0.3, 4.0, 0.1, gps=5, gps_sigma=0.1, lever_arm=0.3, misread="fixes"),
+        Setting("sightings-misread", 7, 0.3, 4.0, 0.1, landmarks=5, sightings=4, misread="sightings"),
+    )
+}
+"""Settings that must fail."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +209,8 @@ class Case:
 
 def draw_case(setting: Setting, rng: np.random.Generator) -> Case:
     """Truth and measurements from the joint distribution of the setting (see the module)."""
+    if setting.is_wide:
+        return _draw_wide(setting, rng)
     plan = simulate(
         setting.nodes,
         completeness=setting.completeness,
@@ -181,6 +248,52 @@ def draw_case(setting: Setting, rng: np.random.Generator) -> Case:
         truth,
         setting.priors(),
     )
+
+
+def _draw_wide(setting: Setting, rng: np.random.Generator) -> Case:
+    """The same for graphs in the plane, with correlated errors, fixes or landmarks."""
+    plan = simulate(
+        setting.nodes,
+        completeness=setting.completeness,
+        sigma_rot_deg=setting.sigma_rot_deg,
+        sigma_trans=setting.sigma_trans,
+        planar=setting.planar,
+        correlated=setting.correlated or False,
+        gps=setting.gps,
+        gps_sigma=setting.gps_sigma,
+        lever_arm=setting.lever_arm,
+        landmarks=setting.landmarks,
+        sightings=setting.sightings,
+        seed=int(rng.integers(1 << 62)),
+    ).graph
+    noise = draw_noise(plan, rng)
+    edges, placed = given_edges(plan, rng)
+    truth = truth_given(plan, edges, placed, noise, rng)
+    keep = np.zeros((plan.n_edges, 1), dtype=bool)
+    keep[edges] = True
+    measured = measured_with(plan, truth, noise)
+    graph = replace(
+        plan,
+        j_from_i_wxyz=np.where(keep, plan.j_from_i_wxyz, measured.j_from_i_wxyz),
+        j_from_i_t=np.where(keep, plan.j_from_i_t, measured.j_from_i_t),
+    )
+    return Case(misread(graph, setting.misread), truth.select(graph.reported), Priors())
+
+
+def misread(graph: PoseGraph, how: str | None) -> PoseGraph:
+    """The graph as it would be read wrongly: one of :data:`MISREADINGS`."""
+    precision = graph.translation_precision
+    if how == "lifted":
+        return replace(graph, dimension=3)
+    if how == "dropped" and graph.coupling is not None:
+        B, P = graph.coupling, graph.translation_precision_matrices
+        block = graph.concentration_matrices + 2.0 * np.swapaxes(B, 1, 2) @ P @ B
+        return replace(graph, coupling=None, concentration=0.5 * (block + np.swapaxes(block, 1, 2)))
+    if how in ("fixes", "sightings"):
+        here = graph.is_absolute if how == "fixes" else graph.is_landmark[graph.edge_i]
+        factor = np.where(here, 4.0, 1.0).reshape(-1, *(1,) * (precision.ndim - 1))
+        return replace(graph, translation_precision=factor * precision)
+    return graph
 
 
 def _motions(graph: PoseGraph, poses: Poses) -> tuple[Array, Array]:
