@@ -225,7 +225,7 @@ class Solution:
     def to_pandas(self) -> Any:
         """The nodes as a pandas table, a row each: the columns of ``poses.csv``, indexed by id."""
         pandas = require("pandas", "tables")
-        header, columns = with_poses(self.poses, self.pose_columns())
+        header, columns = with_poses(self.poses, self.pose_columns(), self.graph.is_planar)
         table = pandas.DataFrame(dict(zip(header[1:], columns[1:], strict=True)), index=list(self.poses.ids))
         table.index.name = "id"
         return table
@@ -361,7 +361,9 @@ class Solution:
         for k, mode in enumerate(self.modes.modes if self.modes is not None else ()):
             if self.modes is not None and k != self.modes.home:
                 columns = self._sigma_columns(self.mode_nodes(k), None)
-                tables[f"poses.mode-{k + 1}.csv"] = with_poses(reported(self.graph, mode.poses), columns)
+                tables[f"poses.mode-{k + 1}.csv"] = with_poses(
+                    reported(self.graph, mode.poses), columns, self.graph.is_planar
+                )
         if self.draws is not None and self.draws.directory is not None:
             there = home / "draws"
             if self.draws.directory.resolve() != there.resolve():

@@ -106,6 +106,11 @@ def test_a_result_comes_back_to_the_bit(tmp_path: Path, planar: bool, origin: np
     np.testing.assert_array_equal(again.graph.world_origin, graph.world_origin)
     shown = read_poses(tmp_path / "poses.csv")
     assert shown.ids == graph.reported
+    head, first, *_ = (line.split(",") for line in (tmp_path / "poses.csv").read_text().split("\n"))
+    assert ("theta_deg" in head) == planar
+    if planar:
+        turn = np.radians(float(first[head.index("theta_deg")]))
+        np.testing.assert_allclose(quat.angle_between(about_z(turn), shown.wxyz[0]), 0.0, atol=1e-12)
     np.testing.assert_allclose(shown.position, graph.initial.position[:4] + graph.world_origin, rtol=1e-15)
 
 

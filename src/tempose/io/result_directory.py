@@ -86,7 +86,7 @@ def write_result(
         tum.write_poses(home / "poses.tum", posed, graph.world_origin)
     for old in home.glob("poses.mode-*.csv"):
         old.unlink()
-    written = {"poses.csv": with_poses(shown, pose_columns, graph.world_origin), **(tables or {})}
+    written = {"poses.csv": with_poses(shown, pose_columns, graph.is_planar, graph.world_origin), **(tables or {})}
     for name, table in written.items():
         write_atomically(home / name, csv_text(*table).encode())
     csvfile.write_graph(home / "graph.csv", graph)
@@ -148,13 +148,18 @@ def discard(home: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def with_poses(poses: Poses, more: Table = ((), ()), world_origin: Array | None = None) -> Table:
-    """A table of poses with further columns; ``world_origin`` (3,) is added to the positions, with all digits of both."""
-    header = ["id", *POSE_COLUMNS, *more[0]]
+def with_poses(poses: Poses, more: Table = ((), ()), planar: bool = False, world_origin: Array | None = None) -> Table:
+    """A table of poses with further columns, the angle ``theta_deg`` of planar ones among them.
+
+    ``world_origin`` (3,) is added to the positions, with all digits of both.
+    """
+    header = ["id", *POSE_COLUMNS, *(["theta_deg"] if planar else []), *more[0]]
+    w, z = poses.wxyz[:, 0], poses.wxyz[:, 3]
+    theta = [np.degrees(2.0 * np.arctan2(np.where(w < 0.0, -z, z), np.abs(w)))] if planar else []
     position: list[Any] = list(poses.position.T)
     if world_origin is not None and np.any(world_origin):
         position = [list(column) for column in zip(*csvfile.point_texts(poses.position, world_origin), strict=True)]
-    return header, [list(map(csvfile.name_text, poses.ids)), *position, *poses.wxyz.T, *more[1]]
+    return header, [list(map(csvfile.name_text, poses.ids)), *position, *poses.wxyz.T, *theta, *more[1]]
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
