@@ -27,9 +27,11 @@ from tempose.analysis.summary import NodeSummary, median_of_finite
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
+from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
 from tempose.outliers.estimate import Competitor, RobustSolution
 from tempose.outliers.loose_parts import LoosePart
+from tempose.outliers.noise import FEWEST_SPARE, GROUPS, Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.sampler import Cause, Reason
 
@@ -41,6 +43,7 @@ __all__ = [
     "competitor",
     "distrusted",
     "edge_checks",
+    "kept_noise",
     "listed",
     "loose_parts",
     "modes",
@@ -53,9 +56,11 @@ __all__ = [
     "optimiser_trouble",
     "paper_noise",
     "reason",
+    "seen_rarely",
     "sigmas",
     "slow_mixing",
     "starts",
+    "undetermined",
     "verdict",
     "verdict_reason",
 ]
@@ -106,9 +111,54 @@ def of_graph(graph: PoseGraph) -> list[str]:
             f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed(graph.isolated, 5)}; they stay "
             "at the origin"
         )
-    if not np.all(graph.has_translation):
-        count = int(np.sum(~graph.has_translation))
-        lines.append(f"{count} of {graph.n_edges} edges carry a rotation only")
+    count = int(np.sum(~graph.has_translation & graph.is_relative))
+    if count:
+        lines.append(f"{count} of {int(np.sum(graph.is_relative))} edges carry a rotation only")
+    return lines + seen_rarely(graph)
+
+
+def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
+    """What the measurements do not say about parts that are tied to the world or to fixed nodes, one line each."""
+    lines = []
+    for one in found:
+        names = [graph.node_ids[k] for k in one.nodes if k != graph.world]
+        what = (
+            "the graph" if len(names) == len(graph.reported) else f"{_count(len(names), 'node')} ({listed(names, 5)})"
+        )
+        how = {
+            "point": "can be turned about a point",
+            "line": "can be turned about a line",
+            "shift": "can be shifted",
+        }[one.kind]
+        ways = "" if one.directions == 1 else f" in {one.directions} directions"
+        lines.append(
+            f"not determined: {what} {how}{ways} without contradicting any measurement; σ along that means nothing, relative "
+            "poses are not affected"
+        )
+    return lines
+
+
+def seen_rarely(graph: PoseGraph) -> list[str]:
+    """Landmarks whose place nothing checks."""
+    count = np.bincount(graph.edge_i, weights=graph.ranks[1], minlength=graph.n_nodes)
+    once = [graph.node_ids[k] for k in np.flatnonzero(graph.is_landmark) if count[k] <= graph.dimension]
+    if not once:
+        return []
+    verb = "is" if len(once) == 1 else "are"
+    return [f"{_count(len(once), 'landmark')} ({listed(once, 5)}) {verb} seen once: nothing checks where"]
+
+
+def kept_noise(parameters: Parameters) -> list[str]:
+    """Of estimated noise: which kinds of measurements keep what was stated, and how the others differ from it."""
+    lines = [
+        f"the noise of {what} is kept as stated: fewer than {FEWEST_SPARE} of their numbers are checked by others"
+        for name, what in GROUPS.items()
+        if name in parameters.kept
+    ]
+    for name, what in GROUPS.items():
+        scale = getattr(parameters, name)
+        if name not in parameters.kept and scale != 1.0:
+            lines.append(f"estimated noise of {what}: σ {scale:.3g} times as stated")
     return lines
 
 

@@ -262,6 +262,7 @@ def approximate(run: Run) -> None:
     """The Gaussian approximation, and the odds of other minima by it."""
     if run.laplace is None:
         run.notices.append(describe.NO_GAUSSIAN)
+    run.notices += describe.undetermined(run.posterior.graph, run.curvature.undetermined(run.found.poses))
     if run.options.starts > 1:
         run.notices.append(describe.starts(run.options.starts, _odds(run)))
 
@@ -368,6 +369,8 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices += describe.loose_parts(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
     if fitted.status == "collapsed":
         notices.append(describe.NOISE_COLLAPSED)
+    if options.noise == "auto":
+        notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph, stated.priors)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
