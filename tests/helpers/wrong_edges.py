@@ -24,6 +24,9 @@ def with_wrong_edges(made: Simulated, share: float, seed: int) -> tuple[PoseGrap
     wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
     wxyz[wrong] = quat.random_uniform(rng, int(wrong.sum()))
     t[wrong] = np.sqrt(np.mean(t**2)) * rng.standard_normal((int(wrong.sum()), 3))
+    if graph.is_planar:
+        wxyz[:, 1:3], t[:, 2] = 0.0, 0.0
+        wxyz /= np.linalg.norm(wxyz, axis=1, keepdims=True)
     return replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), wrong
 
 

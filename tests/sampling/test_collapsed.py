@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ive
 
 import tempose
 from helpers.every_graph import about_z
@@ -27,7 +28,7 @@ from tempose.optimum.newton import minimise
 from tempose.sampling import _kernels
 from tempose.sampling.collapsed import CollapsedTarget, tune_target, widest_edge
 from tempose.sampling.driver import SamplingPlan, sample
-from tempose.sampling.jumping import half_log_determinant
+from tempose.sampling.jumping import half_log_determinant, tune_jumping
 from tempose.sampling.sampler import Cause, Reason
 from tempose.sampling.wrong_edges import RobustTarget
 
@@ -278,6 +279,33 @@ def test_without_the_determinant_quadrature_would_notice(tmp_path: Path, monkeyp
     monkeypatch.setattr(_kernels, "follow", follow)
     exact, got = by_quadrature(), moments(tmp_path)
     assert max(abs(mean - exact[name]) / error for name, (mean, error) in got.items()) > 8.0
+
+
+def test_jumps_in_the_plane_against_fourier_series(tmp_path: Path) -> None:
+    """A ring of angles that cannot close has a mode on either side; ``exp(−λ sin²(δ/2))`` has Bessel functions as coefficients."""
+    n, total, lam = 6, 2.9, 16.0
+    ends = np.arange(n)
+    graph = PoseGraph(
+        tuple(range(n)), ends, (ends + 1) % n, about_z(np.full(n, total / n)), np.full((n, 3), np.nan), lam, 1.0, dimension=2
+    )  # fmt: skip
+    laplaces = []
+    for left in (total, total - 2.0 * math.pi):
+        angle = ends * (left - total) / n
+        laplaces.append(laplace_at(Posterior(graph), Poses(graph.node_ids, about_z(angle), np.zeros((n, 3)))))
+    sampler = tune_jumping(laplaces, 0)
+    draws = sample(laplaces[0].curvature.posterior, sampler, SamplingPlan(1.0, 1, 8000, 0), tmp_path)
+    heading = 2.0 * np.arctan2(draws.arrays[0][:, :, 3], draws.arrays[0][:, :, 0])
+    off = total / n - (heading - np.roll(heading, -1, axis=1))
+    order = np.arange(-60, 61)
+    even = ive(np.abs(order), 0.5 * lam)
+    odd = 0.5j * (ive(np.abs(order + 1), 0.5 * lam) - ive(np.abs(order - 1), 0.5 * lam))  # of sin δ times that
+    wave = np.exp(1j * order * total)
+    exact = float(np.real(np.sum(odd * even ** (n - 1) * wave) / np.sum(even**n * wave)))
+    mean, error = mean_and_error(np.sin(off).mean(axis=1))
+    here = math.sin(total / n)
+    assert here - exact > 20.0 * error  # one mode alone would be noticed
+    assert abs(mean - exact) < 4.0 * error
+    assert error < 0.01
 
 
 # ---------------------------------------------------------------------- wrong edges

@@ -123,10 +123,13 @@ def test_verdicts_without_draws_are_those_of_the_sum_over_all_sets(translations:
     assert checks.inlier_probability(found.posterior.likelihood) == pytest.approx(exact, abs=0.08)
 
 
-@pytest.mark.parametrize("tail", [2.0, math.inf])
-def test_collapsed_agrees_with_the_summed_out_potential(tmp_path: Path, tail: float) -> None:
+@pytest.mark.parametrize(
+    ("tail", "kind"),
+    [(2.0, {}), (math.inf, {}), (math.inf, {"correlated": "random"}), (2.0, {"correlated": True, "planar": True})],
+)
+def test_collapsed_agrees_with_the_summed_out_potential(tmp_path: Path, tail: float, kind: dict[str, object]) -> None:
     """Two exact samplers of one posterior: one with indicators and factors drawn, the other with both summed out."""
-    made = simulate(6, completeness=0.7, sigma_rot_deg=6.0, sigma_trans=0.15, seed=3)
+    made = simulate(6, completeness=0.7, sigma_rot_deg=6.0, sigma_trans=0.15, seed=3, **kind)  # type: ignore[arg-type]
     graph, _ = with_wrong_edges(made, 0.15, 3)
     posterior = Posterior(graph, likelihood=RobustLikelihood.of(graph, 0.8, tail=tail))
     best = minimise(Curvature(posterior), made.truth)

@@ -199,4 +199,5 @@ def in_frame_of(curvature: Curvature, reference: Poses, poses: Poses) -> Poses:
     shift = np.zeros((int(part.max(initial=-1)) + 1, 3))
     rows = curvature.position_anchor
     shift[part[rows]] = reference.position[rows] - position[rows]
-    return Poses(poses.ids, quat.normalize(quat.multiply(each, poses.wxyz)), position + shift[part])
+    wxyz = quat.normalize(quat.multiply(np.where(graph.is_landmark[:, None], quat.IDENTITY, each), poses.wxyz))
+    return Poses(poses.ids, wxyz, position + shift[part])
