@@ -26,20 +26,20 @@ from samplers import effective
 import tempose
 from tempose.geometry import quaternion as quat
 from tempose.model.posterior import Posterior
-from tempose.numerics.chart import Frame, place, pull_back
+from tempose.numerics.chart import SPACE, Frame, place, pull_back
 from tempose.numerics.layout import rows
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
-from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, follow_by_parts, tune_target
+from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, kick_weights, tune_target
 from tempose.sampling.collapsed import CollapsedTarget as Hessian
 
 
 class Anchored(Hessian):
     """Positions are sampled like rotations: W = βU − log volume − ½βxᵀHx by all coordinates."""
 
-    def at(self, y):
+    def at(self, y, model=None):
         """Evaluate the target."""
         n = len(self.held)
         x = np.where(self.held, 0.0, self.laplace.factor.solve_Lt(y).reshape(n, 6)) / np.sqrt(self.beta)
@@ -49,7 +49,7 @@ class Anchored(Hessian):
         state[:, 4:7] = self.center.position + x[:, 3:]
         energy = self.posterior.gradient_into(state, self.posterior.workspace(), g)
         gradient, turned = np.zeros((n, 6)), np.empty((n, 3))
-        volume = pull_back(omega, g, self.beta, turned)
+        volume = pull_back(SPACE, omega, g, self.beta, turned)
         gradient[:, :3], gradient[:, 3:] = turned, self.beta * g[:, 3:6]
         # βHx = √β L y, and ½βxᵀHx = ½|y|²; held coordinates are standard normal and cost nothing
         whitened = self.laplace.factor.solve_L(np.where(self.held, 0.0, gradient).reshape(-1)) / np.sqrt(self.beta)
@@ -58,15 +58,22 @@ class Anchored(Hessian):
         remainder = self.beta * energy - volume - 0.5 * float(np.sum(free * y**2))
         return Point(y, remainder if largest < np.pi**2 else np.inf, whitened - free * y, state)
 
-    def follow(self, point, velocity, turn, kicks):
+    def follow(self, point, velocity, turn, kicks, model=None):
         """Where the dynamics leads, interpreted."""
-        return follow_by_parts(self.at, point, velocity, turn, kicks)
+        c, s = np.cos(turn / kicks), np.sin(turn / kicks)
+        first, *others = kick_weights(turn, kicks)
+        v = velocity - first * point.gradient
+        for weight in others:
+            y, v = c * point.y + s * v, c * v - s * point.y
+            point = self.at(y)
+            v = v - weight * point.gradient
+        return point, v
 
 
 def with_metric(laplace: Laplace, diagonal, off) -> Hessian:
     """The collapsed target with another matrix in place of the Hessian."""
     curvature = laplace.curvature
-    factor = curvature.symbolic.factor(*curvature.hold(diagonal, off))
+    factor = curvature.factored(*curvature.hold(diagonal, off))
     return Hessian(Laplace(curvature, laplace.poses, laplace.beta, factor), metric=(diagonal, off))
 
 
@@ -122,7 +129,7 @@ def main() -> None:
     parser.add_argument("graph", type=Path)
     parser.add_argument("--draws", type=int, default=400)
     arguments = parser.parse_args()
-    graph = tempose.read_graph(arguments.graph)
+    graph = tempose.read_graph(arguments.graph, tempose.ReadOptions(precision="isotropic"))
     curvature = Curvature(Posterior(graph))
     best = minimise(curvature, start_poses(graph, "chordal", np.random.default_rng(0)))
     laplace = Laplace(curvature, best.poses)

@@ -3,6 +3,7 @@
     python benchmarks/samplers.py                        # a random graph of 50 nodes and those of TEMPOSE_DATA
     python benchmarks/samplers.py GRAPH.g2o ...          # these graphs
     python benchmarks/samplers.py --scaling              # one family of graphs, 100 to 10 000 nodes
+    python benchmarks/samplers.py --kinds                # in space and in the plane, correlated or not
 
 The effective sample size is that of the worst of all rotation coordinates (logarithm at the optimum, one node held), by
 Geyer's initial monotone sequence, of one chain. The worst of thousands of *estimates* is low even for perfect draws: the
@@ -15,6 +16,7 @@ be half the degrees of freedom, shows its error. NUTS needs ``pip install '.[ben
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import time
@@ -177,7 +179,7 @@ def run_nuts(case: Case, draws: int, budget: float, dense: bool) -> Run | str:
 
 
 HEADER = (
-    f"{'graph':13s} {'sampler':12s} {'accept':>6s} {'grad/draw':>9s} {'draws':>6s} {'worst':>6s} {'median':>6s} "
+    f"{'graph':34s} {'sampler':12s} {'accept':>6s} {'grad/draw':>9s} {'draws':>6s} {'worst':>6s} {'median':>6s} "
     f"{'if indep.':>9s} {'ESS/grad':>9s} {'ESS/s':>9s} {'× NUTS':>7s} {'ms/grad':>8s} "
     f"{'tuning s':>8s} {'β(U−U*)':>9s} {'dof/2':>8s}"
 )
@@ -190,16 +192,16 @@ def rows(case: Case, samplers: list[str], draws: int, budget: float) -> Iterator
         count = min(draws, 1000) if name == "geodesic-mh" or name == "boa" else draws
         result = run_nuts(case, count, budget, name == "nuts-dense") if "nuts" in name else run_ours(case, name, count)
         if isinstance(result, str):
-            yield f"{case.name:13s} {name:12s} {result}"
+            yield f"{case.name:34s} {name:12s} {result}"
             continue
-        ess = effective(result.omega)
+        ess = effective(result.omega[:, np.ptp(result.omega, axis=0) > 0.0])
         per_second = ess.min() / result.seconds
         if name == "nuts":
             compared = per_second
         ratio = f"{per_second / compared:7.0f}" if math.isfinite(compared) else "      –"
         n, d = result.omega.shape
         yield (
-            f"{case.name:13s} {name:12s} {result.acceptance:6.2f} {result.gradients:9.2f} {n:6d} {ess.min():6.0f} "
+            f"{case.name:34s} {name:12s} {result.acceptance:6.2f} {result.gradients:9.2f} {n:6d} {ess.min():6.0f} "
             f"{np.median(ess):6.0f} {if_independent(n, d):9.0f} {ess.min() / n / result.gradients:9.4f} {per_second:9.2f} "
             f"{ratio} {1e3 * result.seconds / n / result.gradients:8.2f} {result.tuning_seconds:8.1f} "
             f"{result.excess:9.1f} {0.5 * case.optimum[0].dimension:8.1f}"
@@ -210,6 +212,14 @@ def graphs(arguments: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGra
     if arguments.scaling:
         for n in (100, 1000, 10_000):
             yield f"{n} nodes", tempose.simulate(n, shape="trajectory", seed=1).graph
+        return
+    if arguments.kinds:
+        shapes = (("grid", 125, 1.0), ("trajectory", 300, 0.3), ("sphere", 1000, 0.5))
+        for (shape, n, share), planar, correlated in itertools.product(shapes, (False, True), (False, True)):
+            if planar and shape == "sphere":
+                continue
+            made = tempose.simulate(n, shape=shape, completeness=share, planar=planar, correlated=correlated, seed=1)
+            yield f"{shape} {n}{', planar' * planar}{', correlated' * correlated}", made.graph
         return
     if not arguments.graphs:
         yield "random 50", tempose.simulate(50, completeness=0.5, sigma_rot_deg=3.0, sigma_trans=0.05, seed=1).graph
@@ -226,14 +236,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", type=Path)
     parser.add_argument("--scaling", action="store_true", help="graphs of one family and 100, 1000, 10 000 nodes")
-    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, help="default: all, with --scaling collapsed")
+    parser.add_argument("--kinds", action="store_true", help="graphs in space and in the plane, correlated or not")
+    parser.add_argument(
+        "--samplers", nargs="+", choices=SAMPLERS,
+        help="default: all, with --scaling collapsed, with --kinds collapsed and geodesic-mh",
+    )  # fmt: skip
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--beta", type=float, default=1.0)
     parser.add_argument(
         "--budget", type=float, default=600.0, help="seconds that a run of NUTS may be expected to take"
     )
     arguments = parser.parse_args()
-    samplers = arguments.samplers or (["collapsed"] if arguments.scaling else list(SAMPLERS))
+    samplers = arguments.samplers or list(SAMPLERS[: 1 if arguments.scaling else 2 if arguments.kinds else None])
     print(HEADER, flush=True)
     for name, graph in graphs(arguments):
         for line in rows(Case(name, graph, arguments.beta), samplers, arguments.draws, arguments.budget):
