@@ -47,11 +47,41 @@ VERTEX_TRACKXYZ 7 1 2 3
 VERTEX_SE3:QUAT 3 1,5 0 0 0 0 0 1\r
 EDGE_SE3:QUAT -5 3 1,0 0 0 0 0 0 1 {_INFO3}\r
 """,
+    f"""PARAMS_SE3OFFSET 0 0.1 0 0.5 0 0 0.6 0.8
+VERTEX_SE3:QUAT 0 691000.25 5334000.5 520 0 0 0 1
+VERTEX_SE3:QUAT 1 691001.25 5334000.5 520 0 0 0.6 0.8
+VERTEX_TRACKXYZ 7 691001 5334002 520
+VERTEX_PLANE 8 0 0 1 0
+FIX 1 8
+EDGE_SE3:QUAT 0 1 1.0 0.1 -0.2 0 0 0.6 0.8 {_INFO_DENSE}
+EDGE_SE3_TRACKXYZ 0 7 0 1 2 0.5 10 1 0 10 0 10
+INLIER_PRIOR 0 7 0.5
+EDGE_SE3_PRIOR 0 0 691000 5334000 520 0 0 0 1 {_INFO_DENSE}
+EDGE_SE3_XYZPRIOR 0 0 691000 5334000 520 10 1 0 10 0 10
+EDGE_SE3_PRIORXY 0 691000 5334000 4 1 4
+EDGE_SE3_PRIORXYZ 0 691000 5334000 520 4 0 0 4 0 1
+EDGE_SE3_PRIORQUAT 0 1 0 0 0 9 0 0 9 0 9
+INLIER_PRIOR 0 0.5
+EDGE_SE3_PRIORVEC 0 0 0 1 0 0.1 1 9 0 0 9 0 9
+EDGE_POINTXYZ_PRIOR 7 691001 5334002 520 4 0 0 4 0 1
+""",
+    """VERTEX_SE2 0 0 0 0
+VERTEX_SE2 1 20000.5 0 1.57
+VERTEX_XY 7 1 2
+FIX 0
+EDGE_SE2 0 1 1 0 1.57 500 3 -2 400 5 5000
+EDGE_SE2_XY 1 7 1 2 10 1 10
+EDGE_PRIOR_SE2 1 20000 0 1.5 1 0 0 1 0 1
+EDGE_PRIOR_SE2_XY 1 20000 0 1 0 1
+EDGE_PRIOR_XY 7 1 2 1 0.5 1
+EDGE_BEARING_SE2_XY 1 7 0.5 1
+""",
 ]
 _TOKENS = [
     "nan", "inf", "-inf", "1e400", "-1e400", "1e-400", "-0", "0", "1", "-1", "1e308", "1e-308", "1e99", "1e-99",
     "9223372036854775808", "-9223372036854775808", "9" * 40, "9" * 5000, "1,5", "1,2,3", ",", "1.5", "1_000", "٣", "１",
     "½", "é", "\u2028", "0x10", "1e", "--1", "+1", "1.#IND", "", "#", "EDGE_SE3:QUAT", "EDGE_SE3:QUAT,", "VERTEX_SE2",
+    "VERTEX_XY", "EDGE_PRIOR_SE2", "EDGE_SE3_PRIORVEC", "INLIER_PRIOR",
     "FIX", "EDGE_SE2", "EDGE3", "True", "None", "'", '"', "\\", "\x0b", "\x1c", "5e-324", "1e200", "-1e100",
 ]  # fmt: skip
 
@@ -157,7 +187,7 @@ def run(n: int, seed: int, directory: Path) -> Counter[str]:
         data = mutant(rng)
         options = ReadOptions(
             rotation_information=str(rng.choice(["rotation-vector", "quaternion-vector"])),
-            precision=str(rng.choice(["isotropic", "full"])),
+            precision=str(rng.choice(["isotropic", "full", "se-sync"])),
         )
         try:
             outcomes[check(data, options, path)] += 1

@@ -376,5 +376,5 @@ def test_several_fixed_nodes_are_held_where_their_vertices_are(load, tmp_path: P
     np.testing.assert_array_equal(graph.fixed_at.position, [[0, 0, 0], [1, 2, 3]])
     write_graph(tmp_path / "again.g2o", graph)
     same(graph, read_graph(tmp_path / "again.g2o"))
-    with pytest.raises(GraphError, match="nothing says where"):
-        load(LINK + "FIX 0 1\n")
+    refused(load, LINK + "FIX 0 1\n", 2, "FIX holds node 0, and no VERTEX line says where")
+    assert load(LINK + "FIX 1\n").fixed == (1,)

@@ -156,3 +156,14 @@ def test_the_command_line_says_what_is_in_a_file(tmp_path: Path, capsys: pytest.
     assert main(["info", str(tmp_path / "h.g2o")]) == 0
     said = capsys.readouterr().out
     assert "measured positions" in said and "landmarks" not in said
+
+
+def test_poses_stay_planar_and_landmarks_stay_landmarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "VERTEX_SE2 0 1 2 0.5\nVERTEX_XY 7 3 4\n"
+    (tmp_path / "a.g2o").write_text(text)
+    assert main(["convert", str(tmp_path / "a.g2o"), str(tmp_path / "b.g2o"), "--poses"]) == 0
+    assert (tmp_path / "b.g2o").read_text() == text
+    capsys.readouterr()
+    assert main(["convert", str(tmp_path / "a.g2o"), str(tmp_path / "b.tum")]) == 0
+    assert "1 landmark left out" in "".join(capsys.readouterr())
+    assert len((tmp_path / "b.tum").read_text().split("\n")) == 3

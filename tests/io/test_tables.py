@@ -198,6 +198,11 @@ def test_positions_and_landmarks_by_hand(put) -> None:
     np.testing.assert_array_equal(graph.arm, [[0, 0, 0], [0.1, 0, 0.5], [0, 0, 0]])
     assert graph.concentration.tolist() == [50, 0, 0] and graph.freedom.tolist() == [6, 3, 3]
     refused(put(text + "a,b,,,,,,,,,,,,,\n"), 5, "measures nothing")
+    refused(
+        put(text.replace("landmark", "fixed").replace("tree,a,,,,,5,6,7,,4,1", "b,,,,,,,,,,,1")),
+        4,
+        "nothing says where",
+    )
     held = (
         text.replace("tree,a", "b,,1,0,0,0,691002,5335000,521,,,,,,\ntree,a")
         .replace("landmark", "fixed")

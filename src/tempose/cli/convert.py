@@ -31,17 +31,13 @@ def add_parser(commands: Commands, summary: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Convert a graph or poses."""
     from tempose.analysis.overview import contents
-    from tempose.io import read_poses, write_graph, write_poses
+    from tempose.io import write_graph
     from tempose.io.files import left_out
 
     if arguments.poses or str(arguments.output).endswith(".tum") or str(arguments.input).endswith(".tum"):
         if arguments.gps is not None:
             raise OptionError("--gps measures nodes of a graph; poses alone have none")
-        poses = read_poses(arguments.input, arguments.format)
-        write_poses(arguments.output, poses)
-        console.say(arguments, f"{arguments.output}: {len(poses)} poses")
-        console.emit(arguments, {"output": arguments.output, "n_nodes": len(poses)})
-        return 0
+        return _convert_poses(arguments)
     reading = given(arguments, ReadOptions)
     graph = SolveInput(arguments.input, reading, arguments.format, gps=arguments.gps).read()
     lost = left_out(graph, arguments.output)
@@ -50,6 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
     nodes = len(graph.reported)
     console.say(arguments, f"{arguments.output}: {nodes} nodes, {graph.n_edges} edges{_more(contents(graph))}")
     console.emit(arguments, {"output": arguments.output, "n_nodes": nodes, "n_edges": graph.n_edges, **contents(graph)})
+    return 0
+
+
+def _convert_poses(arguments: argparse.Namespace) -> int:
+    """Convert poses: planar ones stay planar where a format knows that, and landmarks stay what they are or are left out."""
+    from tempose.io import write_poses
+    from tempose.io.files import read_vertices
+
+    poses, planar, landmarks = read_vertices(arguments.input, arguments.format)
+    if landmarks and not str(arguments.output).endswith(".g2o"):
+        what = "1 landmark" if len(landmarks) == 1 else f"{len(landmarks)} landmarks"
+        console.notice(arguments, f"{what} left out: only g2o files hold poses without an orientation")
+        poses = poses.select([name for name in poses.ids if name not in set(landmarks)])
+        landmarks = ()
+    write_poses(arguments.output, poses, planar=planar, landmarks=landmarks)
+    console.say(arguments, f"{arguments.output}: {len(poses)} poses")
+    console.emit(arguments, {"output": arguments.output, "n_nodes": len(poses)})
     return 0
 
 

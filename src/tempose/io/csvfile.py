@@ -393,6 +393,10 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, *, trusted: b
         turns[whole] = table.turns(reader, [declared[posed[k]] for k in whole], "nodes", notices)
     known = Poses(tuple(own[k] for k in posed), turns, places)
     fixed = _fixed(table, reader, declared, own)
+    lost = [name for name in fixed if name not in known and name != WORLD]
+    if lost and (len(fixed) > 1 or WORLD in ids):
+        why = f"node {lost[0]!r} is fixed, and nothing says where, as it must if more than one thing is: give its pose"
+        raise ParseError(path, table.line[declared[own.index(lost[0])]], why)
     missing = [name for name in ids if name not in known and name != WORLD]
     initial = known if len(posed) and not missing else None
     if missing and any(name not in fixed for name in known):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tempose._typing import PathLike
+from tempose._typing import NodeId, PathLike
 from tempose.errors import FileError, GraphError, OptionError, ParseError
 from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
 from tempose.io._text import content_lines, read_text
@@ -66,6 +66,13 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
         "1dsfm": onedsfm.read_poses,
     }
     return readers[_format_of(path, format)](path)
+
+
+def read_vertices(path: PathLike, format: str | None = None) -> tuple[Poses, bool, tuple[NodeId, ...]]:
+    """Absolute poses, whether they are planar, and which nodes are landmarks, without an orientation: g2o files say so."""
+    if not epfl_cameras.is_folder(path) and _format_of(path, format) == "g2o":
+        return g2o.read_vertices(path)
+    return read_poses(path, format), False, ()
 
 
 def write_graph(
@@ -133,12 +140,24 @@ def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str
     return f"files of the format {kind} have no place for {', '.join(lost)}: left out" if lost else None
 
 
-def write_poses(path: PathLike, poses: Poses, format: str | None = None) -> None:
-    """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM."""
+def write_poses(
+    path: PathLike,
+    poses: Poses,
+    format: str | None = None,
+    *,
+    planar: bool = False,
+    landmarks: Iterable[NodeId] = (),
+) -> None:
+    """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM.
+
+    ``planar`` poses, and ``landmarks``, which have no orientation, are written as such in g2o files, the only ones that know.
+    """
     is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
     kind = "tum" if is_plain_text else _format_to_write(path, format)
+    if kind == "g2o":
+        g2o.write_poses(path, poses, planar, landmarks)
+        return
     writers: dict[str, Callable[[PathLike, Poses], None]] = {
-        "g2o": g2o.write_poses,
         "csv": csvfile.write_poses,
         "3dmatch": threedmatch.write_poses,
         "tum": tum.write_poses,

@@ -209,6 +209,10 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     target = [len(index) if k else index[name] for k, name in zip(edges.absolute, edges.target.tolist(), strict=True)]
     held = tuple(dict.fromkeys(name for _, name in fixed))
     known = vertices.poses()
+    lost = [(line, name) for line, name in fixed if name not in known]
+    if lost and (len(held) > 1 or edges.absolute.any()):
+        why = f"FIX holds node {lost[0][1]}, and no VERTEX line says where, as it must if more than one thing is fixed"
+        raise ParseError(path, lost[0][0], why)
     graph = PoseGraph(
         tuple(names),
         np.array([index[k] for k in edges.source.tolist()], dtype=np.int64),
@@ -241,7 +245,12 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
 
 
 def read_poses(path: PathLike) -> Poses:
-    """The vertices of a g2o file."""
+    """The vertices of a g2o file; landmarks, which have no orientation, are unturned."""
+    return read_vertices(path)[0]
+
+
+def read_vertices(path: PathLike) -> tuple[Poses, bool, tuple[NodeId, ...]]:
+    """The vertices of a g2o file, whether they are planar, and which of them are landmarks."""
     notices: list[str] = []
     numbers = NumberReader(path)
     tagged = _by_tag(path)
@@ -250,7 +259,8 @@ def read_poses(path: PathLike) -> Poses:
     if not len(vertices.line):
         expected = "expected VERTEX_SE3:QUAT lines (or VERTEX_SE2, VERTEX3)"
         raise ParseError(path, None, f"no vertices found: {expected}{_what_there_is(tagged)}")
-    return vertices.poses()
+    landmarks = tuple(vertices.ids[vertices.landmark].tolist())
+    return vertices.poses(), bool(vertices.planar.all()), landmarks
 
 
 @dataclass(frozen=True)
@@ -623,27 +633,36 @@ def _where(vertices: _Vertices, edges: _Edges, of_vertices: Mask, of_sources: Ma
 
 def _dimension(path: PathLike, vertices: _Vertices, edges: _Edges) -> int:
     """2 or 3; a file that is both is refused."""
+    kinds = np.concatenate([vertices.planar, edges.planar])
+    if kinds.all() or not kinds.any():
+        return 2 if kinds.any() else 3
     flat = _where(vertices, edges, vertices.planar, edges.planar, edges.planar)
     solid = _where(vertices, edges, ~vertices.planar, ~edges.planar, ~edges.planar)
-    if flat and solid:
-        both = set(flat) & set(solid)
-        if both:
-            name = min(both, key=lambda k: max(flat[k], solid[k]))
-            first, second = sorted([(flat[name], "planar"), (solid[name], "3D")])
-            why = f"node {name} is {second[1]} here and {first[1]} in line {first[0]}; an edge cannot join the two"
-            raise ParseError(path, second[0], why)
-        first, second = sorted([(min(flat.values()), "planar"), (min(solid.values()), "3D")])
-        why = f"the line is {second[1]}, line {first[0]} is {first[1]}; a graph is one of the two: split the file"
+    both = set(flat) & set(solid)
+    if both:
+        name = min(both, key=lambda k: max(flat[k], solid[k]))
+        first, second = sorted([(flat[name], "planar"), (solid[name], "3D")])
+        why = f"node {name} is {second[1]} here and {first[1]} in line {first[0]}; an edge cannot join the two"
         raise ParseError(path, second[0], why)
-    return 2 if flat else 3
+    first, second = sorted([(min(flat.values()), "planar"), (min(solid.values()), "3D")])
+    why = f"the line is {second[1]}, line {first[0]} is {first[1]}; a graph is one of the two: split the file"
+    raise ParseError(path, second[0], why)
+
+
+def _landmarks_and_poses(vertices: _Vertices, edges: _Edges) -> tuple[dict[int, int], dict[int, int]]:
+    """The line in which each landmark, and each node with an orientation, first occurs; nothing if there are no landmarks."""
+    if not vertices.landmark.any() and not edges.landmark.any():
+        return {}, {}
+    none = np.zeros(len(edges.line), dtype=bool)
+    points = _where(vertices, edges, vertices.landmark, edges.landmark, none)
+    return points, _where(vertices, edges, ~vertices.landmark, ~edges.landmark, ~none)
 
 
 def _nodes(
     path: PathLike, vertices: _Vertices, edges: _Edges, notices: list[str]
 ) -> tuple[dict[NodeId, int], tuple[NodeId, ...], Poses | None]:
     """Row of each node, vertices first, the landmarks among them, and the vertices as a start if every node has one."""
-    points = _where(vertices, edges, vertices.landmark, edges.landmark, np.zeros(len(edges.line), dtype=bool))
-    posed = _where(vertices, edges, ~vertices.landmark, ~edges.landmark, ~np.zeros(len(edges.line), dtype=bool))
+    points, posed = _landmarks_and_poses(vertices, edges)
     for name in sorted(set(points) & set(posed), key=lambda k: max(points[k], posed[k])):
         first, second = sorted([(points[name], "a landmark"), (posed[name], "a pose")])
         raise ParseError(path, second[0], f"node {name} is {second[1]} here and {first[1]} in line {first[0]}")

@@ -288,11 +288,12 @@ def reduction_notice(information: Array, dimension: int, used: str) -> str | Non
     told = []
     if max(worst) > 1.0 + 1e-6:
         r, t = map(ratio_text, worst)
-        told.append(f"rotation precisions differ by up to {r} between axes, translation by {t}")
+        turns = f"rotation precisions differ by up to {r} between axes, translation by {t}"
+        told.append(turns if dimension == 3 else f"translation precisions differ by up to {t} between axes")
     if not told and not correlated.any():
         return None
     rule = "the trace rule" if not correlated.any() else "their marginal covariances"
-    if used == "se-sync":
+    if used == "se-sync" and correlated.any():
         rule = "SE-Sync's rule, which drops correlations"
     told.append(f"reduced to one number per edge by {rule}")
     if correlated.any():
