@@ -218,6 +218,19 @@ def test_weights_that_leave_a_node_anywhere_are_refused() -> None:
     assert target.holds_together(np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
 
 
+def test_weights_that_leave_a_direction_open_are_refused() -> None:
+    """Two translations, each of which says nothing along an axis: both are needed."""
+    graph = two_nodes(True)
+    precision = np.tile(np.eye(3) / SIGMA_TRANS**2, (5, 1, 1))
+    precision[:2, 2, 2] = 0.0
+    precision[1:, 0, 0] = 0.0
+    found = case(replace(graph, translation_precision=precision))
+    target = RobustTarget(found.problem().laplace)
+    assert target.holds_together(np.array([1.0, 1.0, 1.0, 0.0, 0.0]))
+    assert not target.holds_together(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
+    assert not target.holds_together(np.array([0.0, 0.0, 1.0, 1.0, 0.0]))
+
+
 def test_no_rotation_of_a_node_is_out_of_reach() -> None:
     """With wrong edges tails are heavy: a node far from where Laplace has it is improbable, not impossible."""
     made = simulate(8, sigma_rot_deg=1.0, seed=5)

@@ -47,7 +47,7 @@ from tempose.errors import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.numerics.laplacian import Laplacian
-from tempose.numerics.sparse import Factor, analyze
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, analyze
 from tempose.optimum.laplace import Laplace
 from tempose.sampling.sampler import Cause, Chain, Draw, Tuned
 
@@ -387,7 +387,17 @@ class PositionPrecision:
             return self.laplacian.factor(weights * self.of_edges, self.prior)
         return self._factor(self._translations(weights), self.wxyz if state is None else state)
 
-    def _factor(self, turning: Turning, state: Array) -> Factor:
+    def is_definite(self, weights: Array, state: Array | None = None) -> bool:
+        """Whether positions are determined in all directions, given that all nodes are tied to one that is held."""
+        if self.is_scalar:
+            return True
+        try:
+            self._factor(self._translations(weights), self.wxyz if state is None else state, margin=1e-12)
+        except NotPositiveDefiniteError:
+            return False
+        return True
+
+    def _factor(self, turning: Turning, state: Array, margin: float = 0.0) -> Factor:
         from tempose.sampling._kernels import position_blocks, turn_precisions
 
         d = len(self.axes.shifts)
@@ -395,7 +405,7 @@ class PositionPrecision:
         turned = np.empty_like(turning.precision)
         turn_precisions(turning, state, turned)
         position_blocks(self.axes, turning, turned, self.free, diagonal, off)
-        return self.symbolic.factor(diagonal, off)
+        return self.symbolic.factor(diagonal, off, shift=-margin * float(diagonal.max(initial=0.0)))
 
     def panels(self, weights: Array | float = 1.0) -> Panels:
         """The same at the optimum, for many solves."""
