@@ -672,7 +672,8 @@ class PoseGraph:
         turning, moving = usual & (turns > 0), usual & (moves > 0)
         axes = 1.0 if self.concentration.ndim == 1 else 3.0 / turns[turning]
         rotation = np.sqrt(2.0 / (self.mean_concentration[turning] * axes))
-        translation = 1.0 / np.sqrt(np.einsum("maa->m", P[moving]) / moves[moving])
+        d = self.dimension
+        translation = 1.0 / np.sqrt(np.einsum("maa->m", P[moving, :d, :d]) / moves[moving])
         first, second = (float(np.median(x)) if len(x) else np.nan for x in (rotation, translation))
         return first, second
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.plain import plain
-from tempose._typing import Array
+from tempose._typing import Array, Mask
 from tempose.errors import OptionError
 from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer_gradient
@@ -111,11 +111,11 @@ class Parameters:
 
     def scales(self, graph: PoseGraph) -> tuple[float | Array, float | Array]:
         """Factors of the stated σ of each edge's rotation and translation (m,); one number each if there is one group."""
-        absolute, seen = graph.is_absolute, graph.is_landmark[graph.edge_i]
+        absolute, seen, prior = graph.is_absolute, graph.is_landmark[graph.edge_i], is_prior(graph)
         if not np.any(absolute) and not np.any(seen):
             return self.rotation_scale, self.translation_scale
-        rotation = np.where(absolute, self.attitude_scale, self.rotation_scale)
-        translation = np.where(absolute, self.fix_scale, self.translation_scale)
+        rotation = np.where(absolute, np.where(prior, 1.0, self.attitude_scale), self.rotation_scale)
+        translation = np.where(absolute, np.where(prior, 1.0, self.fix_scale), self.translation_scale)
         return rotation, np.where(seen & ~absolute, self.sighting_scale, translation)
 
     @classmethod
@@ -186,6 +186,7 @@ class EdgeEnergies:
         graph, (sigma_rot, sigma_trans) = self.stated, self.stated.median_sigmas
         turns, moves = graph.ranks
         relative, seen = ~graph.is_absolute, graph.is_landmark[graph.edge_i]
+        measured = graph.is_absolute & ~is_prior(graph)
         of_rotations = self.rotation, turns * self._excess(p), self.used_rotation
         of_translations = self.translation, moves, self.used_translation
         parts = {
@@ -193,8 +194,8 @@ class EdgeEnergies:
             "translation_scale": (
                 relative & ~seen & (moves > 0), of_translations, _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
             ),
-            "attitude_scale": (graph.is_absolute & (turns > 0), of_rotations, _LEAST_FACTOR),
-            "fix_scale": (graph.is_absolute & (moves > 0), of_translations, _LEAST_FACTOR),
+            "attitude_scale": (measured & (turns > 0), of_rotations, _LEAST_FACTOR),
+            "fix_scale": (measured & (moves > 0), of_translations, _LEAST_FACTOR),
             "sighting_scale": (relative & seen, of_translations, _LEAST_FACTOR),
         }  # fmt: skip
         sums = {
@@ -245,6 +246,13 @@ class EdgeEnergies:
             if value > merit:
                 best, merit = trial, value
         return best
+
+
+def is_prior(graph: PoseGraph) -> Mask:
+    """Which edges (m,) are prior knowledge of single nodes: those never to be doubted. Their precision is what it is."""
+    if graph.inlier_prior is None:
+        return np.zeros(graph.n_edges, dtype=bool)
+    return np.asarray(graph.is_absolute & (graph.inlier_prior == 1.0))
 
 
 def _along(scale: Array, value: Array) -> Array:

@@ -135,7 +135,8 @@ def _is_world(graph: PoseGraph) -> Mask:
 
 def _misses(graph: PoseGraph, poses: Poses, edges: Index) -> Array:
     """By how far translations miss, at least by their σ (k,)."""
-    sigma = np.sqrt(graph.dimension / np.trace(graph.translation_precision_matrices[edges], axis1=1, axis2=2))
+    d = graph.dimension
+    sigma = np.sqrt(d / np.trace(graph.translation_precision_matrices[edges, :d, :d], axis1=1, axis2=2))
     return np.asarray(np.maximum(np.linalg.norm(residuals(graph, poses).translation[edges], axis=1), sigma))
 
 
