@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.kinds import made
+from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
@@ -45,3 +47,33 @@ def test_the_free_network_neither_shifts_nor_turns() -> None:
     arm = truth.position - truth.position.mean(axis=0)
     assert np.abs(np.cross(arm, shift).sum(axis=0)).max() < 1e-10
     assert np.abs(np.cross(arm, shift)).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen", "words"),
+    [
+        ("plain", "anchor", "relative to node 0, held fixed"),
+        ("gps", "world", "relative to the world"),
+        ("attitudes", "world", "relative to the world"),
+        ("fixed", "world", "relative to the fixed nodes"),
+        ("planar landmarks", "anchor", "relative to node 0, held fixed"),
+    ],
+)
+def test_auto_is_the_world_where_something_ties_the_graph_to_it(kind: str, chosen: str, words: str) -> None:
+    gauge = Gauge.parse(made(kind).graph, "auto")
+    assert (gauge.kind, str(gauge)) == (chosen, words)
+
+
+def test_one_fixed_node_says_only_where_the_graph_is_held() -> None:
+    graph = simulate(10, completeness=0.6, fixed=1, seed=2).graph
+    gauge = Gauge.parse(graph, "auto")
+    assert gauge.kind == "anchor"
+    assert str(gauge) == f"relative to node {graph.fixed[0]}, held fixed"
+
+
+def test_a_landmark_holds_nothing() -> None:
+    graph = made("landmarks").graph
+    with pytest.raises(NotApplicable, match="no orientation"):
+        Gauge.parse(graph, f"node:{graph.landmarks[0]}")
+    with pytest.raises(OptionError, match="auto, world, anchor"):
+        Gauge.parse(graph, "nonsense")
