@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
-from tempose.cli.flags import add_options, solve_options
+from tempose.cli.flags import add_options, count_or_share, solve_options
 from tempose.options import SolveOptions
 
 if TYPE_CHECKING:
@@ -54,9 +54,21 @@ def add_parser(commands: Commands, summary: str) -> None:
     group.add_argument("--sigma-trans", type=float, metavar="LENGTH", help="translation noise per axis (default 0.05)")
     group.add_argument("--completeness", type=float, help="share of the pairs that are measured (default 0.5)")
     group.add_argument("--planar", action="store_true", default=None, help="poses in the plane")
-    group.add_argument("--gps", type=int, metavar="N", help="poses with a fix (default 0)")
+    group.add_argument(
+        "--gps-nodes",
+        dest="gps",
+        type=count_or_share,
+        metavar="N",
+        help="poses with a fix: a number, or a share below 1",
+    )
     group.add_argument("--landmarks", type=int, metavar="N", help="points seen from poses (default 0)")
-    group.add_argument("--correlated", choices=["registration", "random"], help="errors of rotation and translation")
+    group.add_argument(
+        "--correlated",
+        nargs="?",
+        const="registration",
+        choices=["registration", "random"],
+        help="correlated errors of rotation and translation, as of scans (default) or at random",
+    )
     parser.rare += [
         group.add_argument(
             "--anisotropy", type=float, metavar="RATIO", help="largest to smallest noise of an edge (default 1)"

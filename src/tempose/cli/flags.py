@@ -30,6 +30,12 @@ _FLAG_NAMES: dict[tuple[type, str], str] = {
 _WITHOUT_VALUE = {"trust_odometry": 0.99}  # what a flag means that was given without a value
 
 
+def count_or_share(text: str) -> float:
+    """A whole number, or a share below 1, from the command line."""
+    value = float(text)
+    return value if value < 1.0 else int(value)
+
+
 # ---------------------------------------------------------------------- options to flags
 
 

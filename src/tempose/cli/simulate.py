@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
+from tempose.cli.flags import count_or_share
 
 _HOLDS = (
     "planar", "correlated", "gps", "gps_sigma", "gps_up", "lever_arm", "attitudes", "attitude_sigma_deg", "landmarks",
@@ -63,7 +64,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     more.add_argument(
         "--gps-nodes",
         dest="gps",
-        type=float,
+        type=count_or_share,
         default=0,
         metavar="N",
         help="poses with a fix: a number, or a share below 1",
