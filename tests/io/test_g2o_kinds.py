@@ -355,7 +355,7 @@ def test_a_dump_of_hdl_graph_slam_is_read_and_its_planes_are_told(load) -> None:
     graph = load(dump)
     assert graph.node_ids == (0, 1, WORLD) and graph.fixed == () and graph.n_edges == 2
     assert graph.notices == (
-        "1 vertex of a kind that the model does not have left out and FIX of 1",
+        "1 vertex of a kind that is not in the model left out, with 1 FIX",
         "3 lines with an unknown tag skipped: EDGE_SE3_PLANE (2), VERTEX_PLANE (1)",
     )
 

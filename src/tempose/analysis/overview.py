@@ -31,12 +31,12 @@ def contents(graph: PoseGraph) -> dict[str, Any]:
 def overview(graph: PoseGraph) -> dict[str, Any]:
     """Counts, structure and noise levels of a graph, as plain values."""
     pairs = np.sort(np.stack([graph.edge_i, graph.edge_j], axis=1), axis=1)
-    distinct = len(np.unique(pairs, axis=0)) if graph.n_edges else 0
+    relative = ~graph.is_absolute
+    distinct = len(np.unique(pairs[relative], axis=0)) if relative.any() else 0
     rows = [graph.index[name] for name in graph.reported]
     sizes = np.sort(np.bincount(graph.component[rows], minlength=max(graph.n_components, 1)))[::-1]
     ids = graph.node_ids
     bridges = [f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]}" for k in graph.bridges]
-    relative = ~graph.is_absolute
     has_turn, has_shift = (rank > 0 for rank in graph.ranks)
     sigma_rot, sigma_trans = graph.edge_sigmas
     return {
@@ -45,7 +45,7 @@ def overview(graph: PoseGraph) -> dict[str, Any]:
         **contents(graph),
         "n_components": graph.n_components,
         "component_sizes": sizes.tolist(),
-        "edges_measured_twice_or_more": graph.n_edges - distinct,
+        "edges_measured_twice_or_more": int(np.sum(relative)) - distinct,
         "rotation_only_edges": int(np.sum(~graph.has_translation & relative)),
         "isolated_nodes": [str(name) for name in graph.isolated],
         "n_bridges": len(bridges),

@@ -336,9 +336,9 @@ def _without_skipped(
     gone = np.isin(edges.source, list(skipped)) | (np.isin(edges.target, list(skipped)) & ~edges.absolute)
     kept = [(line, name) for line, name in fixed if name not in skipped]
     told = [plural(int(gone.sum()), "edge")] if gone.any() else []
-    told += [f"FIX of {len(fixed) - len(kept)}"] if len(kept) < len(fixed) else []
-    vertices = plural(len(skipped), "vertex of a kind", "vertices of kinds")
-    notices.append(" and ".join([f"{vertices} that the model does not have left out", *told]))
+    told += [f"{len(fixed) - len(kept)} FIX"] if len(kept) < len(fixed) else []
+    vertices = plural(len(skipped), "vertex of a kind that is", "vertices of kinds that are")
+    notices.append(f"{vertices} not in the model left out{', with ' + ' and '.join(told) if told else ''}")
     return edges.keep(~gone), kept
 
 
