@@ -68,7 +68,7 @@ def ours(posterior: Posterior, poses: Poses, threads: int, repeat: int) -> Calla
     def run() -> None:
         numba.set_num_threads(threads)
         advance(
-            posterior.edge_blocks, geodesic.NO_TABLE, posterior.prior_table, ops, 0, repeat, state, velocity, g, False,
+            posterior.edge_blocks, geodesic.NO_TABLE, ops, 0, repeat, state, velocity, g, False,
             mass, stream, False, False, work, batch, energies,
         )  # fmt: skip
 

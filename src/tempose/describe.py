@@ -218,14 +218,9 @@ def _proof(c: Certificate) -> str:
             f"the noise is too large for a proof; these poses, the best found, are at most {gap:.4g} ({relative}) above the "
             "global optimum."
         )
-    why = {
-        Proof.BOUND_WITH_PRIORS: "priors",
-        Proof.BOUND_ISOTROPIC: "anisotropic precisions",
-        Proof.BOUND_BOTH: "anisotropic precisions and priors",
-    }[c.proof]
     return (
-        f"with {why} the certificate does not apply, so these poses are not proven to be the global optimum; but no poses "
-        f"have U below {c.lower_bound:.6g}, a bound on the isotropic problem without priors that lies below this one, hence "
+        "with anisotropic precisions the certificate does not apply, so these poses are not proven to be the global optimum; "
+        f"but no poses have U below {c.lower_bound:.6g}, a bound on the isotropic problem that lies below this one, hence "
         f"U is at most {gap:.4g} ({relative}) above the global optimum."
     )
 

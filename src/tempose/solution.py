@@ -34,7 +34,6 @@ from tempose.model.graph import PoseGraph
 from tempose.model.pose import Pose
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.priors import Priors
 from tempose.model.relative import RelativeSummary
 from tempose.model.residuals import Residuals
 from tempose.model.robust import RobustLikelihood
@@ -95,7 +94,6 @@ class Solution:
     """
 
     graph: PoseGraph
-    priors: Priors
     options: SolveOptions
     status: Status
     estimate: Poses
@@ -353,7 +351,7 @@ class Solution:
         """
         home = Path(directory)
         facts = {**(self.bare_facts() if bare else self.facts()), **self.record, **(record or {})}
-        stored = StoredResult(facts, self.graph, self.priors, self.likelihood, self.estimate, self.trace, self.others)
+        stored = StoredResult(facts, self.graph, self.likelihood, self.estimate, self.trace, self.others)
         if bare:
             write_result(home, stored)
             return home
@@ -389,10 +387,9 @@ class Solution:
         draws = read_draws(home / "draws") if (home / "draws" / "draws.json").exists() else None
         parameters = None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"])
         proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
-        posterior = Posterior(stored.graph, stored.priors, stored.likelihood)
+        posterior = Posterior(stored.graph, stored.likelihood)
         return cls(
             graph=stored.graph,
-            priors=stored.priors,
             options=options,
             status=Status(facts["status"]),
             estimate=stored.estimate,

@@ -86,7 +86,8 @@ def solve(
         All options at once (:class:`~tempose.options.SolveOptions`, which explains each); single ones can be given by
         keyword, for instance ``solve(graph, draws=1000, seed=3)``, and win.
     priors
-        Priors on the absolute poses; flat by default.
+        Priors on the absolute poses; flat by default. They become edges between the nodes and the world, and are part of the
+        result's graph.
     directory
         Where the result is kept as it grows. A run that was killed or interrupted is continued from there, to the same
         draws. Without a directory draws live in a temporary one that goes away with the result.
@@ -108,7 +109,9 @@ def solve(
         noise=noise, robust=robust, start=start, starts=starts, optimiser=optimiser, certify=certify, draws=draws,
         chains=chains, beta=beta, sampler=sampler, gauge=gauge, seed=seed,
     )  # fmt: skip
-    run = Run(graph, options, priors or Priors(), directory, hook, progress or silent, stop or threading.Event())
+    if priors is not None:
+        graph = priors.added_to(graph)
+    run = Run(graph, options, directory, hook, progress or silent, stop or threading.Event())
     for stage in STAGES if analyse else STAGES[:-1]:
         stage(run)
     run.is_done = True
@@ -132,14 +135,14 @@ class Run:
     """One solve on its way: what was asked, and what the stages have found so far."""
 
     def __init__(
-        self, graph: PoseGraph, options: SolveOptions, priors: Priors, directory: str | Path | None, hook: Hook | None,
+        self, graph: PoseGraph, options: SolveOptions, directory: str | Path | None, hook: Hook | None,
         progress: ProgressHook, stop: threading.Event,
     ) -> None:  # fmt: skip
         self.began = time.perf_counter()
         self.options, self.hook, self.progress, self.stop = options, hook, progress, stop
         self.temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tempose-")
         self.home = Path(directory if self.temporary is None else self.temporary.name)  # type: ignore[arg-type]
-        self.stated = Posterior(graph, priors)  # with the noise that was stated
+        self.stated = Posterior(graph)  # with the noise that was stated
         self.notices: list[str] = list(graph.notices)
         self.optimum: Optimum | None = None
         self.draws: Draws | None = None
@@ -198,7 +201,7 @@ class Run:
         """What has been found so far, as a result."""
         optimum, posterior, options = self.found, self.posterior, self.options
         return Solution(
-            graph=posterior.graph, priors=posterior.priors, options=options, status=self._status(),
+            graph=posterior.graph, options=options, status=self._status(),
             estimate=optimum.poses, potential=posterior.potential(optimum.poses), draws=self.draws, gauge=self.gauge,
             trace=optimum.trace, certificate=optimum.certificate, notices=tuple(self.notices),
             seconds=time.perf_counter() - self.began, version=metadata.version("tempose"),
@@ -361,7 +364,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         known = RobustOptions(options.noise, robust.inlier_probability, tail)
     rng = streams.generator(options.seed, "start")
     hints = odometry_hints(stated.graph, own, trust)
-    found = solve_robust(stated.graph, known, own, rng, priors=stated.priors, start=options.start, hints=hints)
+    found = solve_robust(stated.graph, known, own, rng, start=options.start, hints=hints)
     fitted = found.fit
     notices: list[str] = []
     if robust is not None:
@@ -371,7 +374,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices.append(describe.NOISE_COLLAPSED)
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
-    posterior = fitted.posterior if robust is not None else Posterior(fitted.graph, stated.priors)
+    posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(fitted.poses, trace, status, None, fitted.parameters, notices=tuple(notices))
@@ -409,9 +412,9 @@ def with_parameters(stated: Posterior, parameters: Parameters | None, options: S
         return stated
     graph = parameters.graph(stated.graph) if options.noise == "auto" else stated.graph
     if options.robust is None:
-        return Posterior(graph, stated.priors)
+        return Posterior(graph)
     own = own_probabilities(stated.graph, options.robust.trust_odometry)
-    return Posterior(graph, stated.priors, parameters.likelihood(stated.graph, own))
+    return Posterior(graph, parameters.likelihood(stated.graph, own))
 
 
 def _odds(run: Run) -> Array | None:
@@ -455,10 +458,11 @@ def _choose(run: Run, mark: str) -> Choice:
 
 
 def fingerprint(posterior: Posterior, options: SolveOptions) -> str:
-    """What a continued run must share with the one it continues: the graph, the priors, and all options but ``draws``."""
+    """What a continued run must share with the one it continues: the graph, and all options but ``draws``."""
     digest = hashlib.sha256()
-    table, prior = posterior.edge_table, posterior.prior_table
-    for array in (table.start, table.source, table.edge, prior.bingham, prior.mean, prior.precision):
+    table, at = posterior.edge_table, posterior.graph.fixed_at
+    fixed = () if at is None else (at.wxyz, at.position)
+    for array in (table.start, table.source, table.edge, *fixed):
         digest.update(np.ascontiguousarray(array).tobytes())
     facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}
     digest.update(json.dumps([list(posterior.graph.node_ids), facts], sort_keys=True).encode())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from helpers.kernels import with_world
 from tempose import describe
 from tempose.analysis.edge_checks import EdgeChecks, check_edges, leave_one_out, predict_relative
 from tempose.analysis.summary import relative_summary
@@ -26,9 +27,9 @@ from tempose.simulation import Simulated, measure, simulate
 
 
 def checked(graph: PoseGraph, start: Poses, priors: Priors | None = None) -> tuple[EdgeChecks, Posterior, Poses]:
-    posterior = Posterior(graph, priors or Priors())
+    posterior = Posterior((priors or Priors()).added_to(graph))
     curvature = Curvature(posterior)
-    minimum = minimise(curvature, start)
+    minimum = minimise(curvature, with_world(posterior.graph, start))
     return check_edges(posterior, minimum.poses, curvature), posterior, minimum.poses
 
 

@@ -74,8 +74,8 @@ def test_schemes_table(eight, row: tuple[str, str], column: int, coordinates: st
 def test_a_single_node_with_a_bingham_prior_has_its_exact_moments() -> None:
     prior = Bingham.from_mode(quat.random_uniform(np.random.default_rng(2)), np.array([2.0, 8.0, 30.0]))
     graph = PoseGraph((0,), [], [], np.empty((0, 4)), np.empty((0, 3)), 1.0, 1.0)
-    posterior = Posterior(graph, Priors(prior, [1.0, -2.0, 3.0], np.diag([1.0, 4.0, 9.0])))
-    chain = GeodesicChain(posterior, Poses.identity((0,)), streams.key(0, "chain"))
+    posterior = Posterior(Priors(prior, [1.0, -2.0, 3.0], np.diag([1.0, 4.0, 9.0])).added_to(graph))
+    chain = GeodesicChain(posterior, Poses.identity(posterior.graph.node_ids), streams.key(0, "chain"))
     dynamics = Dynamics(Scheme("baoab"), 0.05, 1.0, 1.0, "paper")
     chain.thermalise(1.0)
     chain.run(dynamics, 2000)

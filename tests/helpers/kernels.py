@@ -8,7 +8,7 @@ from tempose._support.streams import key as stream_key
 from tempose.dynamics.schemes import Scheme
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
@@ -62,6 +62,11 @@ def random_poses(rng: np.random.Generator, n: int) -> Poses:
     return Poses(tuple(range(n)), quat.random_uniform(rng, n), rng.standard_normal((n, 3)))
 
 
+def with_world(graph: PoseGraph, poses: Poses) -> Poses:
+    """The poses, and the world's if the graph has it."""
+    return poses if graph.world is None else poses.with_identity(WORLD).select(graph.node_ids)
+
+
 def nudged(poses: Poses, node: int, direction: int, size: float) -> Poses:
     """Turn or shift one node along one of its six world-frame directions."""
     wxyz, position = poses.wxyz.copy(), poses.position.copy()
@@ -85,19 +90,18 @@ def large_run(kind: str, parallel: bool) -> list[bytes]:
     """Gradient and some steps on a graph of several chunks, as bytes."""
     rng = np.random.default_rng(15)
     n, m = 4000, 70_000
-    posterior = Posterior(random_graph(rng, n, m, kind), random_priors(rng, n, "gaussian on t"))
+    posterior = Posterior(random_priors(rng, n - 1, "gaussian on t").added_to(random_graph(rng, n - 1, m, kind)))
     assert posterior.runs_parallel
     assert len(posterior.edge_blocks.tile) > 8
     state, velocity = packed(random_poses(rng, n)), rng.standard_normal((n, 6))
     g, work = rows(n), posterior.workspace()
     evaluate, run = (potential.gradient_parallel, advance_parallel) if parallel else (potential.gradient, advance)
-    energy = evaluate(posterior.edge_blocks, posterior.prior_table, state, work, g)
+    energy = evaluate(posterior.edge_blocks, state, work, g)
     out = [np.float64(energy).tobytes(), g.tobytes()]
     energies = np.empty(3)
     run(
         posterior.edge_blocks,
         NO_TABLE,
-        posterior.prior_table,
         Scheme("baoab").operations(1e-3, 5.0, 1.0),
         0,
         3,

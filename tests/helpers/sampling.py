@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.kernels import with_world
 from tempose.analysis.modes import search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.schemes import Scheme
@@ -57,8 +58,8 @@ class Case:
 
 
 def optimum(graph: PoseGraph, start: Poses, priors: Priors | None = None) -> Case:
-    posterior = Posterior(graph, priors or Priors())
-    best = minimise(Curvature(posterior), start)
+    posterior = Posterior((priors or Priors()).added_to(graph))
+    best = minimise(Curvature(posterior), with_world(posterior.graph, start))
     assert best.status == "converged"
     return Case(posterior, best.poses, best.potential)
 

@@ -77,24 +77,6 @@ def euclidean_gradient(posterior: Posterior, q: Array, x: Array, coordinates: st
     np.add.at(gq, j, pull(mu_by_qj, force))
     np.add.at(gx, i, pull(mu_by_xi, force))
     np.add.at(gx, j, pull(mu_by_xj, force))
-
-    bingham = posterior.priors.rotation_matrices(n)
-    if len(bingham):
-        gq -= 2.0 * np.einsum("nab,nb->na", bingham, q)
-    mean, precision = posterior.priors.gaussian(n)
-    if len(mean):
-        if posterior.priors.on_position == (coordinates == "position"):
-            gx += np.einsum("nab,nb->na", precision, x - mean)
-        elif coordinates == "position":  # t = −R c
-            t, by_q, by_x = turned(q, -x)
-            force = np.einsum("nab,nb->na", precision, t - mean)
-            gq += pull(by_q, force)
-            gx -= pull(by_x, force)
-        else:  # c = −Rᵀ t
-            c, by_conjugate, by_x = turned(quat.conjugate(q), -x)
-            force = np.einsum("nab,nb->na", precision, c - mean)
-            gq += pull(by_conjugate @ CONJUGATE, force)
-            gx -= pull(by_x, force)
     return gq, gx
 
 

@@ -16,7 +16,6 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.measurements import about_z
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.priors import Priors
 
 FAR = np.array([691_000.0, 5_334_000.0, 519_000.0])
 
@@ -97,7 +96,7 @@ def test_a_table_holds_every_graph(tmp_path: Path, planar: bool, origin: np.ndar
 def test_a_result_comes_back_to_the_bit(tmp_path: Path, planar: bool, origin: np.ndarray | None) -> None:
     graph = every_graph(planar, origin=origin)
     assert graph.initial is not None
-    stored = StoredResult({"status": "x"}, graph, Priors(), None, graph.initial, np.zeros(3))
+    stored = StoredResult({"status": "x"}, graph, None, graph.initial, np.zeros(3))
     write_result(tmp_path, stored, (("sigma",), (np.arange(4.0),)))
     again = read_result(tmp_path)
     assert again.estimate.ids == graph.node_ids
@@ -122,7 +121,7 @@ def test_results_for_other_programs(tmp_path: Path) -> None:
     assert graph.initial is not None
     poses = Poses(ids, graph.initial.wxyz, graph.initial.position)
     named = replace(graph, node_ids=ids, initial=poses, fixed=(2, 3), landmarks=(3,), fixed_at=None)
-    write_result(tmp_path, StoredResult({}, named, Priors(), None, poses, np.zeros(1)))
+    write_result(tmp_path, StoredResult({}, named, None, poses, np.zeros(1)))
     text = (tmp_path / "poses.g2o").read_text().split("\n")
     assert [line.split()[:2] for line in text[:4]] == [
         ["VERTEX_SE2", "1"], ["VERTEX_SE2", "7"], ["VERTEX_SE2", "2"], ["VERTEX_XY", "3"]

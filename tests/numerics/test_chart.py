@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from helpers.kernels import with_world
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.posterior import Posterior
@@ -176,6 +177,7 @@ def test_where_a_prior_holds_rotations_no_mean_does() -> None:
 
     made = simulate(8, seed=4)
     prior = Bingham.from_mode(quat.IDENTITY, np.array([3.0, 5.0, 9.0]))
-    curvature = Curvature(Posterior(made.graph, Priors(prior)))
-    laplace = Laplace(curvature, minimise(curvature, made.truth).poses)
+    graph = Priors(prior).added_to(made.graph)
+    curvature = Curvature(Posterior(graph))
+    laplace = Laplace(curvature, minimise(curvature, with_world(graph, made.truth)).poses)
     np.testing.assert_array_equal(laplace.rotation_frame(1.0), 0.0)

@@ -17,6 +17,7 @@ from helpers.kernels import (
     random_graph,
     random_poses,
     random_priors,
+    with_world,
 )
 from helpers.twins import euclidean_gradient, projected, pure, simulate
 from tempose._support.streams import key as stream_key
@@ -51,7 +52,8 @@ def test_gradient_is_the_derivative_of_the_definition(precision, prior):
     rng = np.random.default_rng(PRECISIONS.index(precision) + 10 * PRIORS.index(prior))
     graph = random_graph(rng, 5, 14, precision, rotation_only=0.3)
     assert 0 < graph.has_translation.sum() < 14
-    assert_same_gradient(Posterior(graph, random_priors(rng, 5, prior)), random_poses(rng, 5))
+    added = random_priors(rng, 5, prior).added_to(graph)
+    assert_same_gradient(Posterior(added), with_world(added, random_poses(rng, 5)))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -90,15 +92,15 @@ def test_gradient_at_extreme_residual_angles(precision, angle):
 def test_signs_of_quaternions_do_not_matter(precision):
     rng = np.random.default_rng(4)
     graph = random_graph(rng, 6, 20, precision)
-    priors = random_priors(rng, 6, "both")
-    poses = random_poses(rng, 6)
-    energy, g = Posterior(graph, priors).gradient(poses)
-    flipped_poses = Poses(poses.ids, poses.wxyz * rng.choice([-1.0, 1.0], (6, 1)), poses.position)
+    graph = random_priors(rng, 6, "both").added_to(graph)
+    poses = with_world(graph, random_poses(rng, 6))
+    energy, g = Posterior(graph).gradient(poses)
+    flipped_poses = Poses(poses.ids, poses.wxyz * rng.choice([-1.0, 1.0], (7, 1)), poses.position)
     flipped_graph = PoseGraph(
-        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz * rng.choice([-1.0, 1.0], (20, 1)),
+        graph.node_ids, graph.edge_i, graph.edge_j, graph.j_from_i_wxyz * rng.choice([-1.0, 1.0], (26, 1)),
         graph.j_from_i_t, graph.concentration, graph.translation_precision,
     )  # fmt: skip
-    other_energy, other = Posterior(flipped_graph, priors).gradient(flipped_poses)
+    other_energy, other = Posterior(flipped_graph).gradient(flipped_poses)
     assert other_energy == pytest.approx(energy, rel=1e-14)
     np.testing.assert_allclose(other, g, rtol=0.0, atol=1e-13 * np.abs(g).max())
 
@@ -107,8 +109,8 @@ def test_signs_of_quaternions_do_not_matter(precision):
 @pytest.mark.parametrize("prior", PRIORS)
 def test_gradient_on_the_sphere_agrees_with_the_twin(coordinates, prior):
     rng = np.random.default_rng(5)
-    posterior = Posterior(random_graph(rng, 6, 20, "full", 0.2), random_priors(rng, 6, prior))
-    poses = random_poses(rng, 6)
+    posterior = Posterior(random_priors(rng, 6, prior).added_to(random_graph(rng, 6, 20, "full", 0.2)))
+    poses = with_world(posterior.graph, random_poses(rng, 6))
     _, g = posterior.gradient(poses)
     q, t = poses.node_from_world
     gq, gx = euclidean_gradient(posterior, q, t if coordinates == "paper" else poses.position, coordinates)
@@ -155,9 +157,9 @@ def test_an_empty_graph_and_isolated_nodes_have_no_gradient():
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_minibatches_average_to_the_full_gradient(precision):
     rng = np.random.default_rng(7)
-    m = 30
-    posterior = Posterior(random_graph(rng, 8, m, precision, 0.2), random_priors(rng, 8, "both"))
-    poses = random_poses(rng, 8)
+    posterior = Posterior(random_priors(rng, 7, "both").added_to(random_graph(rng, 7, 23, precision, 0.2)))
+    m = posterior.graph.n_edges
+    poses = with_world(posterior.graph, random_poses(rng, 7))
     energy, g = posterior.gradient(poses)
     table = posterior.full_edge_table
     state, out = packed(poses), np.empty((m, 8, 8))
@@ -165,7 +167,7 @@ def test_minibatches_average_to_the_full_gradient(precision):
     for row in range(m):
         target = int(np.searchsorted(table.start, row, side="right")) - 1
         batch = np.array([[target, row]])
-        energies[row] = minibatch_gradient(table, posterior.prior_table, state, batch, float(m), out[row])
+        energies[row] = minibatch_gradient(table, state, batch, float(m), out[row])
     assert energies.mean() == pytest.approx(energy, rel=1e-13)
     np.testing.assert_allclose(out.mean(0)[:, :6], g, atol=1e-13 * np.abs(out).max())
 
@@ -175,7 +177,7 @@ def test_minibatches_average_to_the_full_gradient(precision):
     total, square = np.zeros((8, 6)), np.zeros((8, 6))
     for step in range(draws):
         choose_batch(table, stream_key(1, "chain"), step, batch)
-        minibatch_gradient(table, posterior.prior_table, state, batch, m / size, one)
+        minibatch_gradient(table, state, batch, m / size, one)
         total += one[:, :6]
         square += one[:, :6] ** 2
     mean = total / draws
@@ -211,13 +213,12 @@ SCHEMES = [
 @pytest.mark.parametrize(("name", "letters", "noise"), SCHEMES)
 def test_steps_are_those_of_the_paper(name, letters, noise, coordinates):
     rng = np.random.default_rng(11)
-    n, steps = 7, 120
-    posterior = Posterior(
-        random_graph(rng, n, 24, "full" if name == "baoab" else "isotropic", 0.2), random_priors(rng, n, "both")
-    )
-    poses = random_poses(rng, n)
-    velocity = rng.standard_normal((n, 6))
-    inverse_mass = rng.uniform(0.5, 2.0, (n, 2))
+    n, steps = 8, 120
+    graph = random_graph(rng, n - 1, 24, "full" if name == "baoab" else "isotropic", 0.2)
+    posterior = Posterior(random_priors(rng, n - 1, "both").added_to(graph))
+    poses = with_world(posterior.graph, random_poses(rng, n - 1))
+    velocity = rng.standard_normal((n, 6)) * posterior.graph.free
+    inverse_mass = rng.uniform(0.5, 2.0, (n, 2)) * posterior.graph.free[:, ::3]
     settings = {"h": 0.005, "c": 2.0, "beta": 20.0 if noise == "paper" else 0.5}
     key = stream_key(3, "chain")
     chain = GeodesicChain(posterior, ChainState(poses.wxyz, poses.position, velocity, 0), key, inverse_mass)

@@ -8,6 +8,7 @@ import pytest
 import tempose
 from helpers.graphs import random_graph
 from helpers.hessian import dense
+from helpers.kernels import with_world
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
 from tempose.model.gauge import Gauge
@@ -38,26 +39,27 @@ PRIORS = {
 def test_hessian_is_the_second_derivative_of_u(kind: str, prior: str) -> None:
     rng = np.random.default_rng(1)
     graph = random_graph(rng, 6, 14, kind, rotation_only=True)
-    posterior = Posterior(graph, PRIORS[prior])
+    posterior = Posterior(PRIORS[prior].added_to(graph))
     poses = Poses(graph.node_ids, quat.random_uniform(rng, 6), rng.standard_normal((6, 3)))
+    poses = with_world(posterior.graph, poses)
     H = dense(Curvature(posterior), poses)
     np.testing.assert_allclose(H, H.T, atol=1e-12)
     e = 1e-3
 
     def U(x: np.ndarray) -> float:
-        x = x.reshape(6, 6)
+        x = x.reshape(-1, 6)
         return posterior.reference_potential(
             Poses(poses.ids, quat.multiply(quat.exp(x[:, :3]), poses.wxyz), poses.position + x[:, 3:])
         )
 
     for _ in range(8):
-        d = rng.standard_normal(36)
+        d = rng.standard_normal(6 * len(poses))
         f = [U(k * e * d) for k in (-2, -1, 0, 1, 2)]
         second = (-f[0] + 16 * f[1] - 30 * f[2] + 16 * f[3] - f[4]) / (12 * e * e)
         assert d @ H @ d == pytest.approx(second, rel=1e-6)
     broken = H.copy()
     broken[0, 7] *= 1.01  # negative control: a wrong entry is seen
-    d = np.zeros(36)
+    d = np.zeros(6 * len(poses))
     d[[0, 7]] = 1.0
     f = [U(k * e * d) for k in (-2, -1, 0, 1, 2)]
     second = (-f[0] + 16 * f[1] - 30 * f[2] + 16 * f[3] - f[4]) / (12 * e * e)
@@ -93,8 +95,9 @@ def test_newton_reaches_rounding_and_never_climbs(kind: str, prior: str) -> None
     rng = np.random.default_rng(3)
     for seed in range(5):
         graph = random_graph(np.random.default_rng(seed), 8, 20, kind)
-        posterior = Posterior(graph, PRIORS[prior])
+        posterior = Posterior(PRIORS[prior].added_to(graph))
         start = Poses(graph.node_ids, quat.random_uniform(rng, 8), rng.standard_normal((8, 3)))
+        start = with_world(posterior.graph, start)
         result = minimise(Curvature(posterior), start)
         assert result.status == "converged"
         energies = [step.potential for step in result.steps]

@@ -84,7 +84,7 @@ def test_rotations_alone_have_a_shortcut_to_the_same_numbers():
     made = simulate(30, sigma_rot_deg=4.0, seed=8)
     graph = rotations_only(with_wrong_edges(made, 0.3, 2)[0])
     posterior = Posterior(graph, likelihood=RobustLikelihood.of(graph, 0.7, tail=4.0))
-    assert rotations.applies(posterior)
+    assert rotations.applies(graph)
     alone = rotations.RotationsAlone(graph)
     near = alone.lower(posterior, made.truth, 200, 1e-13)
     best = minimise(Curvature(posterior), made.truth)

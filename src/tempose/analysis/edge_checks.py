@@ -278,9 +278,9 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     i, j = graph.node_ids[graph.edge_i[edge]], graph.node_ids[graph.edge_j[edge]]
     rest = graph.with_edges(np.arange(graph.n_edges) != edge)
     a, b = estimate.row(i), estimate.row(j)
-    if posterior.priors.is_flat and rest.component[a] != rest.component[b]:
+    if rest.component[a] != rest.component[b]:
         return math.nan, 0, math.nan
-    reduced = Posterior(rest, posterior.priors)
+    reduced = Posterior(rest)
     curvature = Curvature(reduced)
     minimum = minimise(curvature, estimate)
     try:
@@ -288,7 +288,7 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     except NotPositiveDefiniteError:
         return math.nan, 0, math.nan
     root, range_ = (x[edge] for x in _information_roots(posterior))
-    if posterior.priors.is_flat and rest.position_component[a] != rest.position_component[b]:
+    if rest.position_component[a] != rest.position_component[b]:
         root[3:], range_[3:] = 0.0, 0.0
     (wxyz, t), sigma = predicted.mean, predicted.covariance
     if graph.coupling is not None:

@@ -187,7 +187,7 @@ class GeodesicChain:
         fresh = self._fresh and not dynamics.batch
         self._fresh = bool(
             advance(
-                self.posterior.edge_blocks, table, self.posterior.prior_table, dynamics.operations, self._step, steps,
+                self.posterior.edge_blocks, table, dynamics.operations, self._step, steps,
                 self._state, self._velocity, self._gradient, fresh, self.inverse_mass, self.key,
                 dynamics.coordinates == "paper", self.posterior.graph.is_planar, self._work,
                 np.empty((dynamics.batch, 2), np.int64), energies,

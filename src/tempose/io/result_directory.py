@@ -9,7 +9,7 @@
 ``edges.csv``          residuals and verdicts of the measurements
 ``graph.csv``          the measurements with the noise that was used
 ``trace.npy``          U along the optimisation
-``priors.npz``, ``likelihood.npz``   where there are any
+``likelihood.npz``     of a robust solve
 ``draws/``             the draws (:mod:`tempose.sampling.draws`)
 =====================  =====================================================================================
 
@@ -36,10 +36,8 @@ from tempose._typing import Array
 from tempose.errors import DrawsError, TemposeError
 from tempose.io import csvfile, g2o, tum
 from tempose.io.options import ReadOptions
-from tempose.model.bingham import Bingham
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import POSE_COLUMNS, Poses
-from tempose.model.priors import Priors
 from tempose.model.robust import RobustLikelihood
 
 Table = tuple[Sequence[str], Sequence[Any]]
@@ -65,7 +63,6 @@ class StoredResult:
 
     facts: Mapping[str, Any]
     graph: PoseGraph
-    priors: Priors
     likelihood: RobustLikelihood | None
     estimate: Poses
     trace: Array
@@ -94,7 +91,7 @@ def write_result(
     np.save(buffer, result.trace)
     write_atomically(home / "trace.npy", buffer.getvalue())
     _write_arrays(home / "minima.npz", _minima(result.others))
-    _write_arrays(home / "priors.npz", _priors(result.priors, graph.n_nodes))
+    (home / "priors.npz").unlink(missing_ok=True)
     _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
     write_atomically(home / "result.json", json_text(result.facts).encode())
 
@@ -115,6 +112,8 @@ def read_facts(home: Path) -> dict[str, Any]:
 def read_result(home: Path) -> StoredResult:
     """The inverse of :func:`write_result`, to the bit."""
     facts = read_facts(home)
+    if (home / "priors.npz").exists():
+        raise DrawsError(f"{home}: of an earlier version, which kept priors apart from the graph; solve it again")
     graph = csvfile.read_graph(home / "graph.csv", ReadOptions(precision="full"), trusted=True)
     estimate = csvfile.read_poses(home / "poses.csv", exact=True, origin=graph.world_origin)
     estimate = estimate.with_identity(WORLD).select(graph.node_ids)
@@ -123,7 +122,6 @@ def read_result(home: Path) -> StoredResult:
     return StoredResult(
         facts,
         graph,
-        _read_priors(_read_arrays(home / "priors.npz")),
         RobustLikelihood(**{**likelihood, "tail": float(likelihood["tail"])}) if likelihood else None,
         estimate,
         np.load(home / "trace.npy"),
@@ -181,24 +179,3 @@ def _read_arrays(path: Path) -> dict[str, Any]:
 
 def _minima(others: tuple[Poses, ...]) -> dict[str, Array]:
     return {name: np.array([getattr(one, name) for one in others]) for name in ("wxyz", "position")} if others else {}
-
-
-def _priors(priors: Priors, n: int) -> dict[str, Any]:
-    if priors.is_flat:
-        return {}
-    mean, precision = priors.gaussian(n)
-    rotation = priors.rotation_matrices(n)
-    return {"rotation": rotation, "mean": mean, "precision": precision, "on_position": priors.on_position}
-
-
-def _read_priors(saved: Mapping[str, Any]) -> Priors:
-    if not saved:
-        return Priors()
-    rotation = tuple(Bingham.from_matrix(a) for a in saved["rotation"]) or None
-    gaussian = len(saved["mean"]) > 0
-    return Priors(
-        rotation,
-        saved["mean"] if gaussian else 0.0,
-        saved["precision"] if gaussian else None,
-        bool(saved["on_position"]),
-    )

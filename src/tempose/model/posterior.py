@@ -1,4 +1,4 @@
-"""The posterior of the paper: potential U, its gradient, priors, any inverse temperature.
+"""The posterior of the paper: potential U, its gradient, any inverse temperature.
 
 ``U = −log p(poses | graph) + const``; the tempered density is ``exp(−βU)`` with respect to the product of the sphere's
 area measure (orientations) and Lebesgue measure (positions). U has no normalising constants: it is 0 for a graph that
@@ -10,7 +10,7 @@ This module holds the readable implementation, which is the definition, and the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,11 +18,10 @@ import numpy as np
 from tempose._typing import Array, Index
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.model.priors import Priors
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics import layout
-from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, WEIGHTS, EdgeBlocks, EdgeTable, PriorTable
+from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, WEIGHTS, EdgeBlocks, EdgeTable
 
 PARALLEL_FROM_EDGES = 20_000  # below this one thread is faster than waking a second
 _MOST_GROUPS = 16  # of nodes: twice the number of threads that can share the edges of a random graph
@@ -30,10 +29,12 @@ _MOST_GROUPS = 16  # of nodes: twice the number of threads that can share the ed
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """U and its gradient for a graph and priors, and a robust likelihood of the edges if one is given."""
+    """U and its gradient for a graph, and a robust likelihood of the edges if one is given.
+
+    Priors are edges to the world: :meth:`tempose.Priors.added_to`.
+    """
 
     graph: PoseGraph
-    priors: Priors = field(default_factory=Priors)
     likelihood: RobustLikelihood | None = None
 
     # ------------------------------------------------------------------ the definition
@@ -52,18 +53,8 @@ class Posterior:
 
     def reference_potential(self, poses: Poses) -> float:
         """U by the equations, slowly: the definition that the compiled kernels are tested against."""
-        n = len(poses)
-        q, t = poses.node_from_world
         energy = self.energies(poses)
-        total = float(energy.sum() if self.likelihood is None else self.likelihood.potential(energy).sum())
-        bingham = self.priors.rotation_matrices(n)
-        if len(bingham):
-            total -= float(np.einsum("na,nab,nb->", q, bingham, q))
-        mean, precision = self.priors.gaussian(n)
-        if len(mean):
-            d = (poses.position if self.priors.on_position else t) - mean
-            total += 0.5 * float(np.einsum("na,nab,nb->", d, precision, d))
-        return total
+        return float(energy.sum() if self.likelihood is None else self.likelihood.potential(energy).sum())
 
     # ------------------------------------------------------------------ compiled
 
@@ -100,14 +91,6 @@ class Posterior:
     def _is_simple(self) -> bool:
         """Whether the kernels' short rows say all there is: one λ and one τ per edge, and no arms."""
         return self.graph.is_isotropic and self.graph.arm is None
-
-    @cached_property
-    def prior_table(self) -> PriorTable:
-        """The priors as the kernels want them."""
-        n = self.graph.n_nodes
-        flip = np.diag([1.0, -1.0, -1.0, -1.0])  # q = ā
-        mean, precision = self.priors.gaussian(n)
-        return PriorTable(flip @ self.priors.rotation_matrices(n) @ flip, mean, precision, self.priors.on_position)
 
     @property
     def runs_parallel(self) -> bool:
@@ -164,7 +147,7 @@ class Posterior:
 
         evaluate = kernel.gradient_parallel if self.runs_parallel else kernel.gradient
         blocks = self.edge_blocks if blocks is None else blocks
-        return float(evaluate(blocks, self.prior_table, state, work, out))
+        return float(evaluate(blocks, state, work, out))
 
     def energies_of(self, state: Array) -> Array:
         """Quadratic energy of each edge (m,) at the kernels' ``state``."""

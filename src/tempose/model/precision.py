@@ -116,7 +116,7 @@ def joined(given: Array, added: Array, axes: int) -> Array:
     if given.ndim == 1 and np.all(is_multiple_of_identity(added[:, :axes, :axes])):
         return np.append(given, added[:, 0, 0])
     if given.ndim < 3:
-        given = np.broadcast_to(given.reshape(len(given), -1), (len(given), 3))[:, :, None] * np.diag(exists)
+        given = (given if given.ndim == 2 else given[:, None])[:, :, None] * np.diag(exists)
     return np.concatenate([given, added])
 
 

@@ -13,7 +13,6 @@ from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model import precision
 from tempose.model.graph import WORLD, PoseGraph
-from tempose.model.poses import Poses
 
 if TYPE_CHECKING:
     from tempose.model.bingham import Bingham
@@ -59,13 +58,7 @@ class Priors:
         t, P = self._translations(n, graph.is_planar)
         if np.any(graph.is_landmark[nodes] & (inward | np.any(Lambda, axis=(1, 2)))):
             raise ArgumentError("landmarks have no rotation: only priors on positions (on_position) apply to all nodes")
-        ids, initial = graph.node_ids, graph.initial
-        if graph.world is None:
-            ids = (*ids, WORLD)
-            if initial is not None:
-                initial = Poses(
-                    ids, np.vstack([initial.wxyz, quat.IDENTITY]), np.vstack([initial.position, np.zeros(3)])
-                )
+        ids = graph.node_ids if graph.world is not None else (*graph.node_ids, WORLD)
         ends = (np.full(n, world), nodes) if inward else (nodes, np.full(n, world))
         trusted = np.full(graph.n_edges, np.nan) if graph.inlier_prior is None else graph.inlier_prior
         return replace(
@@ -77,7 +70,6 @@ class Priors:
             j_from_i_t=np.vstack([graph.j_from_i_t, t]),
             concentration=precision.joined(graph.concentration, Lambda, 3),
             translation_precision=precision.joined(graph.translation_precision, P, graph.dimension),
-            initial=initial,
             inlier_prior=np.append(trusted, np.ones(n)),
             coupling=None if graph.coupling is None else np.concatenate([graph.coupling, np.zeros((n, 3, 3))]),
             arm=None if graph.arm is None else np.vstack([graph.arm, np.zeros((n, 3))]),

@@ -18,8 +18,6 @@ frame, m the arm, ``D = p_i + m − p_j`` and ``A = R_j B J_s R_jᵀ``, the resi
 
 is what the arm adds in second order.
 
-A Gaussian prior on the paper's t_i is the translation term of an edge from a node fixed at the origin.
-
 With a robust likelihood the Hessian of an edge is ``ρ′ H + ρ″ g gᵀ``, H and g those of its energy; the Gauss–Newton matrix
 leaves the second term out, which is never positive: what is left is the weighted problem of expectation maximisation.
 """
@@ -301,55 +299,7 @@ def _make_robust(
 
 
 @kernel
-def _prior_block(prior: Any, node: Any, a: Any, p: Any, exact: Any, s3: Any, v3: Any, out: Any) -> None:
-    """Add the second derivatives of a node's priors to ``out`` (6, 6)."""
-    if prior.bingham.shape[0] > 0:
-        B = prior.bingham[node]
-        T = np.empty((4, 3))
-        for k in range(3):
-            T[0, k], T[1, k], T[2, k], T[3, k] = multiply(
-                0.0, 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0, a[0], a[1], a[2], a[3]
-            )
-        value = 0.0
-        for r in range(4):
-            for c in range(4):
-                value += a[r] * B[r, c] * a[c]
-        for k in range(3):
-            for m in range(3):
-                total = 0.0
-                for r in range(4):
-                    for c in range(4):
-                        total += T[r, k] * B[r, c] * T[c, m]
-                out[k, m] -= 0.5 * total
-            out[k, k] += 0.5 * value
-    if prior.precision.shape[0] > 0:
-        if prior.on_position:
-            for r in range(3):
-                for c in range(3):
-                    out[3 + r, 3 + c] += prior.precision[node, r, c]
-        else:
-            R, Pw, T, turn, cross, Y = s3[0], s3[6], s3[5], s3[8], s3[9], s3[7]
-            D, u = v3[0], v3[1]
-            _matrix(a[0], a[1], a[2], a[3], R)
-            _conjugate_by(R, prior.precision[node], Pw, T)
-            mean = prior.mean[node]
-            m0, m1, m2 = rotate(a[0], a[1], a[2], a[3], mean[0], mean[1], mean[2])
-            for r in range(3):
-                D[r] = -p[r]
-            f0, f1, f2 = m0 - D[0], m1 - D[1], m2 - D[2]
-            for r in range(3):
-                u[r] = Pw[r, 0] * f0 + Pw[r, 1] * f1 + Pw[r, 2] * f2
-            _translation_blocks(D, Pw, u, exact, Y, T, turn, cross)
-            for r in range(3):
-                for c in range(3):
-                    out[r, c] += turn[r, c]
-                    out[r, 3 + c] -= cross[r, c]
-                    out[3 + c, r] -= cross[r, c]
-                    out[3 + r, 3 + c] += Pw[r, c]
-
-
-@kernel
-def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, axes: Any, diagonal: Any, off: Any) -> None:
+def hessian(table: Any, wxyz: Any, position: Any, exact: Any, axes: Any, diagonal: Any, off: Any) -> None:
     """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix, on those ``axes`` (b,) of the six.
 
     ``diagonal`` (n, b, b); ``off`` (m, b, b) has for each edge of ``table``, in its order, the block (i, j).
@@ -358,7 +308,7 @@ def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, axes: 
     width = table.edge.shape[1]
     isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
     s3, v3 = np.empty((16, 3, 3)), np.empty((7, 3))
-    Hi, Hj, Hij, own = np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)), np.zeros((6, 6))
+    Hi, Hj, Hij = np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6))
     gi, gj = np.empty(6), np.empty(6)
     diagonal[:] = 0.0
     for j in range(n):
@@ -376,8 +326,3 @@ def hessian(table: Any, prior: Any, wxyz: Any, position: Any, exact: Any, axes: 
                     diagonal[j, a, b] += Hj[axes[a], axes[b]]
                     diagonal[i, a, b] += Hi[axes[a], axes[b]]
                     off[e, a, b] = Hij[axes[a], axes[b]]
-        own[:] = 0.0
-        _prior_block(prior, j, wxyz[j], position[j], exact, s3, v3, own)
-        for a in range(size):
-            for b in range(size):
-                diagonal[j, a, b] += own[axes[a], axes[b]]

@@ -47,15 +47,6 @@ class EdgeBlocks(NamedTuple):
     group: Index  # (G + 1,) tile t < G has the edges within the nodes group[t]:group[t+1]
 
 
-class PriorTable(NamedTuple):
-    """Priors per node; arrays of length 0 where flat."""
-
-    bingham: Array  # (n, 4, 4): U = −aᵀ B a for world_from_node a
-    mean: Array  # (n, 3)
-    precision: Array  # (n, 3, 3)
-    on_position: bool  # the Gaussian is on the world position, else on the paper's t_i = −R_iᵀ p_i
-
-
 def rows(n: int) -> Array:
     """Zeros (n, 8), each row a cache line."""
     memory = np.zeros(ROW * (n + 1))

@@ -1,4 +1,4 @@
-"""The potential U and its gradient over all edges and priors.
+"""The potential U and its gradient over all edges.
 
 State: rows (n, 8) of world_from_node quaternions ``a``, world positions ``p`` and one unused number. With measured
 ``(q, t) = j_from_i``, all residuals are formed in the world frame, where the two ends of an edge share their gradient:
@@ -21,7 +21,7 @@ times ρ′(e), so edges go through the same arithmetic and are weighted afterwa
 Edges come in blocks. Each goes through three loops: collect the poses at both ends in columns, compute (the compiler
 makes that loop four edges wide), and distribute the results to the nodes. Blocks come in tiles, tiles in rounds; the
 tiles of a round share no node, so that threads need no locks and every sum has one order, whatever their number. The
-first round is special: its tiles hold the edges within each group of nodes, and begin with the priors of the group.
+first round is special: its tiles hold the edges within each group of nodes, and begin with zeros.
 """
 
 from __future__ import annotations
@@ -217,58 +217,7 @@ def _distribute(blocks: Any, b: Any, ahead: Any, state: Any, column: Any, out: A
 
 
 @kernel
-def _add_prior(prior: Any, state: Any, node: Any, g: Any) -> Any:
-    """Add node's prior gradient to ``g``; return its energy."""
-    w, x, y, z = state[node, 0], state[node, 1], state[node, 2], state[node, 3]
-    energy = 0.0
-    if prior.bingham.shape[0] > 0:
-        b = prior.bingham[node]
-        e0 = b[0, 0] * w + b[0, 1] * x + b[0, 2] * y + b[0, 3] * z
-        e1 = b[1, 0] * w + b[1, 1] * x + b[1, 2] * y + b[1, 3] * z
-        e2 = b[2, 0] * w + b[2, 1] * x + b[2, 2] * y + b[2, 3] * z
-        e3 = b[3, 0] * w + b[3, 1] * x + b[3, 2] * y + b[3, 3] * z
-        energy -= w * e0 + x * e1 + y * e2 + z * e3
-        _, h1, h2, h3 = multiply(e0, e1, e2, e3, w, -x, -y, -z)
-        g[node, 0] -= h1
-        g[node, 1] -= h2
-        g[node, 2] -= h3
-    if prior.precision.shape[0] > 0:
-        p0, p1, p2 = state[node, 4], state[node, 5], state[node, 6]
-        P, mean = prior.precision[node], prior.mean[node]
-        if prior.on_position:
-            d0, d1, d2 = p0 - mean[0], p1 - mean[1], p2 - mean[2]
-        else:  # t = −Rᵀ p
-            t0, t1, t2 = rotate(w, -x, -y, -z, -p0, -p1, -p2)
-            d0, d1, d2 = t0 - mean[0], t1 - mean[1], t2 - mean[2]
-        f0 = P[0, 0] * d0 + P[0, 1] * d1 + P[0, 2] * d2
-        f1 = P[1, 0] * d0 + P[1, 1] * d1 + P[1, 2] * d2
-        f2 = P[2, 0] * d0 + P[2, 1] * d1 + P[2, 2] * d2
-        energy += 0.5 * (d0 * f0 + d1 * f1 + d2 * f2)
-        if not prior.on_position:
-            f0, f1, f2 = rotate(w, x, y, z, -f0, -f1, -f2)
-            # turning the node by ω at fixed p turns t by the opposite: ∂U/∂ω = f × p with f = ∂U/∂p
-            g[node, 0] += f1 * p2 - f2 * p1
-            g[node, 1] += f2 * p0 - f0 * p2
-            g[node, 2] += f0 * p1 - f1 * p0
-        g[node, 3] += f0
-        g[node, 4] += f1
-        g[node, 5] += f2
-    return energy
-
-
-@kernel
-def _begin(prior: Any, state: Any, first: Any, last: Any, out: Any) -> Any:
-    """Set the gradients of nodes ``first:last`` to those of their priors; return the energy."""
-    energy = 0.0
-    out[first:last] = 0.0
-    if prior.bingham.shape[0] > 0 or prior.precision.shape[0] > 0:
-        for node in range(first, last):
-            energy += _add_prior(prior, state, node, out)
-    return energy
-
-
-@kernel
-def _tile(blocks: Any, prior: Any, t: Any, state: Any, out: Any) -> Any:
+def _tile(blocks: Any, t: Any, state: Any, out: Any) -> Any:
     """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
     column = np.empty(_COLUMNS * BLOCK)
     edge = blocks.edge
@@ -277,7 +226,7 @@ def _tile(blocks: Any, prior: Any, t: Any, state: Any, out: Any) -> Any:
     first, last = blocks.tile[t], blocks.tile[t + 1]
     energy = 0.0
     if t < blocks.group.shape[0] - 1:
-        energy += _begin(prior, state, blocks.group[t], blocks.group[t + 1], out)
+        out[blocks.group[t] : blocks.group[t + 1]] = 0.0
     for b in range(first, last):
         ahead = min(b + 1, last - 1)
         _collect(blocks, b, ahead, state, column)
@@ -292,21 +241,21 @@ def _tile(blocks: Any, prior: Any, t: Any, state: Any, out: Any) -> Any:
 
 
 @kernel
-def gradient(blocks: Any, prior: Any, state: Any, energies: Any, out: Any) -> Any:
+def gradient(blocks: Any, state: Any, energies: Any, out: Any) -> Any:
     """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U; ``energies`` (T,) is scratch."""
     total = 0.0
     for t in range(energies.shape[0]):
-        total += _tile(blocks, prior, t, state, out)
+        total += _tile(blocks, t, state, out)
     return total
 
 
 # A function of its own rather than a second compilation of the same: numba's cache would confuse the two.
 @kernel(parallel=True)
-def gradient_parallel(blocks: Any, prior: Any, state: Any, energies: Any, out: Any) -> Any:
+def gradient_parallel(blocks: Any, state: Any, energies: Any, out: Any) -> Any:
     """The same, to the last bit, on all threads."""
     for r in range(blocks.round.shape[0] - 1):
         for t in prange(blocks.round[r], blocks.round[r + 1]):
-            energies[t] = _tile(blocks, prior, t, state, out)
+            energies[t] = _tile(blocks, t, state, out)
     total = 0.0
     for t in range(energies.shape[0]):
         total += energies[t]
@@ -330,8 +279,8 @@ def edge_energies(table: Any, state: Any, out: Any) -> None:
 
 
 @kernel
-def minibatch_gradient(table: Any, prior: Any, state: Any, edges: Any, weight: Any, out: Any) -> Any:
-    """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times, and all priors.
+def minibatch_gradient(table: Any, state: Any, edges: Any, weight: Any, out: Any) -> Any:
+    """Unbiased gradient from the listed ``edges`` (pairs target, row), each counted ``weight`` times.
 
     ``table`` holds full precisions. Returns the matching unbiased estimate of U.
     """
@@ -355,6 +304,4 @@ def minibatch_gradient(table: Any, prior: Any, state: Any, edges: Any, weight: A
             out[j, k] += share * swing[k]
             out[i, 3 + k] -= share * push[k]
             out[j, 3 + k] += share * push[k]
-    for node in range(state.shape[0]):
-        energy += _add_prior(prior, state, node, out)
     return energy

@@ -193,7 +193,6 @@ def choose_batch(table: EdgeTable, key: Any, step: Any, edges: Any) -> None:
 def advance(
     blocks: Any,
     table: EdgeTable,
-    prior: Any,
     ops: Any,
     first_step: Any,
     n_steps: Any,
@@ -226,9 +225,9 @@ def advance(
                 if batch.shape[0] > 0:
                     choose_batch(table, key, step, batch)
                     weight = table.source.shape[0] / batch.shape[0]
-                    energies[k] = minibatch_gradient(table, prior, state, batch, weight, g)
+                    energies[k] = minibatch_gradient(table, state, batch, weight, g)
                 else:
-                    energies[k] = gradient(blocks, prior, state, work, g)
+                    energies[k] = gradient(blocks, state, work, g)
                 fresh = True
             elif o == 0 and k > 0:
                 energies[k] = energies[k - 1]
@@ -246,7 +245,6 @@ def advance(
 @kernel
 def advance_replicas(
     blocks: Any,
-    prior: Any,
     ops: Any,
     steps: Any,
     state: Any,
@@ -265,7 +263,7 @@ def advance_replicas(
     for k in range(state.shape[0]):
         trace = np.empty(steps[k])
         advance(
-            blocks, NO_TABLE, prior, ops[k], 0, steps[k], state[k], velocity[k], g, False, inverse_mass, key, False, False,
+            blocks, NO_TABLE, ops[k], 0, steps[k], state[k], velocity[k], g, False, inverse_mass, key, False, False,
             work, batch, trace,
         )  # fmt: skip
         energies[k] = trace[-1]

@@ -80,9 +80,7 @@ class Proof(StrEnum):
     NEGATIVE_EIGENVALUE = "negative eigenvalue"
     TOO_FAR_APART = "weights too far apart"
     RELAXATION_BELOW = "optimum of the relaxation below"
-    BOUND_WITH_PRIORS = "bound without priors"
     BOUND_ISOTROPIC = "isotropic bound"
-    BOUND_BOTH = "isotropic bound without priors"
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from typing import Literal
 import numpy as np
 
 from tempose._typing import Array, Index, Mask
-from tempose.geometry import Similarity, se3
-from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.model import topology
 from tempose.model.gauge import tied_components
 from tempose.model.graph import PoseGraph
@@ -97,7 +96,7 @@ class Curvature:
     def __init__(self, posterior: Posterior) -> None:
         self.posterior = posterior
         graph = posterior.graph
-        self.rotation_anchor, self.position_anchor = _anchors(posterior)
+        self.rotation_anchor, self.position_anchor = _anchors(graph)
         held = ~graph.free
         held[self.rotation_anchor, :3] = True
         held[self.position_anchor, 3:] = True
@@ -270,7 +269,7 @@ class Curvature:
         allowed[np.ix_(np.unique(piece[shifted]), np.flatnonzero(axes >= 3))] = False
         poses = np.bincount(piece[rows & ~graph.is_landmark], minlength=count) > 0
         allowed[np.ix_(np.flatnonzero(~poses), np.flatnonzero(axes < 3))] = False
-        size = np.sqrt(np.einsum("caa->ca", cost))
+        size = np.sqrt(np.maximum(np.einsum("caa->ca", cost), 0.0))
         unit = np.where(size > 1e-12 * size.max(initial=0.0), size, 1.0)
         scaled = cost / (unit[:, :, None] * unit[:, None, :])
         scaled[:, np.arange(len(axes)), np.arange(len(axes))] += ~allowed
@@ -322,7 +321,7 @@ def _turns_and_shifts(motions: Array, length: float) -> tuple[Array, int]:
 
 def _blocks(posterior: Posterior, wxyz: Array, position: Array, exact: bool) -> tuple[Array, Array]:
     graph = posterior.graph
-    if not (graph.is_planar and posterior.priors.is_flat):
+    if not graph.is_planar:
         return spatial_blocks(posterior, wxyz, position, exact)
     from tempose.numerics.planar import planar_hessian
 
@@ -338,21 +337,14 @@ def spatial_blocks(posterior: Posterior, wxyz: Array, position: Array, exact: bo
     graph = posterior.graph
     b = len(graph.axes)
     diagonal, off = np.empty((len(wxyz), b, b)), np.empty((graph.n_edges, b, b))
-    hessian(posterior.edge_table, posterior.prior_table, wxyz, position, exact, graph.axes, diagonal, off)
+    hessian(posterior.edge_table, wxyz, position, exact, graph.axes, diagonal, off)
     return diagonal, off
 
 
-def _anchors(posterior: Posterior) -> tuple[Index, Index]:
+def _anchors(graph: PoseGraph) -> tuple[Index, Index]:
     """Rows whose rotation, and rows whose position, must be held for the Hessian to be regular."""
-    graph = posterior.graph
     tied = tied_components(graph)
-    rotation = [
-        int(row)
-        for row in graph.anchors
-        if not tied[graph.component[row]]
-        and not graph.is_landmark[row]
-        and _costs_nothing(posterior, graph.component == graph.component[row], turn=True)
-    ]
+    rotation = [int(row) for row in graph.anchors if not tied[graph.component[row]] and not graph.is_landmark[row]]
     position = []
     fixed = graph.is_fixed & tied[graph.component] if graph.n_nodes else graph.is_fixed
     anchored = np.zeros(int(graph.position_component.max()) + 1 if graph.n_nodes else 0, dtype=bool)
@@ -363,32 +355,6 @@ def _anchors(posterior: Posterior) -> tuple[Index, Index]:
     order = np.lexsort((np.arange(graph.n_nodes), rank, graph.position_component))
     first = order[np.unique(graph.position_component[order], return_index=True)[1]]
     for c, row in enumerate(first):
-        if not anchored[c] and _costs_nothing(posterior, graph.position_component == c, turn=False):
+        if not anchored[c]:
             position.append(int(row))
     return np.array(rotation, dtype=np.int64), np.array(position, dtype=np.int64)
-
-
-def _costs_nothing(posterior: Posterior, members: Mask, turn: bool) -> bool:
-    """Whether turning (shifting) these nodes together leaves U as it is: always without priors, else tried out."""
-    if posterior.priors.is_flat:
-        return True
-    graph = posterior.graph
-    rng = np.random.default_rng(0)
-    ids = graph.node_ids
-    poses = Poses(ids, quat.random_uniform(rng, len(ids)), rng.standard_normal((len(ids), 3)))
-    motion = Similarity(
-        quat.exp([0.5, -0.7, 0.3]) if turn else quat.IDENTITY, np.zeros(3) if turn else np.array([1.0, -2.0, 3.0])
-    )
-    moved = poses.moved(motion)
-    mixed = Poses(
-        ids,
-        np.where(members[:, None], moved.wxyz, poses.wxyz),
-        np.where(members[:, None], moved.position, poses.position),
-    )
-    only_priors = Posterior(_without_edges(graph), posterior.priors)
-    before, after = only_priors.reference_potential(poses), only_priors.reference_potential(mixed)
-    return abs(after - before) <= 1e-12 * (abs(after) + abs(before))
-
-
-def _without_edges(graph: PoseGraph) -> PoseGraph:
-    return graph.with_edges(np.zeros(graph.n_edges, dtype=bool))

@@ -77,9 +77,7 @@ def minimise(
     steps: list[NewtonStep] = []
     damping, status, decrement = 0.0, "step limit", np.inf
     settled = 0
-    project = (
-        posterior.likelihood is None and posterior.priors.is_flat and bool(np.any(posterior.graph.has_translation))
-    )
+    project = posterior.likelihood is None and bool(np.any(posterior.graph.has_translation))
     for _ in range(max_steps):
         factor, matrix = _factor(curvature, wxyz, position, damping)
         g = np.where(free, gradient, 0.0)

@@ -40,7 +40,7 @@ def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE)
     if not tolerance > 0.0:
         raise OptionError(f"the certificate's tolerance must be positive, not {tolerance}")
     graph, exact = isotropic_below(posterior.graph)
-    if exact and posterior.priors.is_flat:
+    if exact:
         return certify_isotropic(graph, poses, tolerance)
     return _bound(posterior, graph, poses, tolerance)
 
@@ -51,10 +51,7 @@ def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: floa
     bound = min(solved.certificate.lower_bound, energy)
     gap = energy - bound
     relative = gap / energy if energy > 0.0 else 0.0
-    proof = Proof.BOUND_WITH_PRIORS if below is posterior.graph else Proof.BOUND_ISOTROPIC
-    if below is not posterior.graph and not posterior.priors.is_flat:
-        proof = Proof.BOUND_BOTH
-    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, proof, tolerance)
+    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, Proof.BOUND_ISOTROPIC, tolerance)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,11 @@ def pattern(graph: PoseGraph, block: int) -> Symbolic:
 
 
 def known_order(graph: PoseGraph) -> Index | None:
-    """An order of elimination that was found good for the pattern of a graph, if any was."""
-    return next((one.order for one in _patterns.get(graph, {}).values()), None)
+    """The order of elimination that was found good for the pattern of a graph, if it was looked for.
+
+    It is what a search would find again, so that no result depends on what was computed before.
+    """
+    return next((one.first_order for one in _patterns.get(graph, {}).values()), None)
 
 
 def chordal_rotations(graph: PoseGraph, weights: ArrayLike | None = None) -> Array:

@@ -17,7 +17,6 @@ from tempose.errors import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.priors import Priors
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood, outlier_spread
 from tempose.numerics.sparse import NotPositiveDefiniteError
@@ -58,7 +57,6 @@ class RobustFit:
 
     poses: Poses
     graph: PoseGraph
-    priors: Priors
     likelihood: RobustLikelihood
     parameters: Parameters
     status: str
@@ -69,7 +67,7 @@ class RobustFit:
     @property
     def posterior(self) -> Posterior:
         """U at the estimated parameters."""
-        return Posterior(self.graph, self.priors, self.likelihood)
+        return Posterior(self.graph, self.likelihood)
 
     @cached_property
     def energies(self) -> Array:
@@ -97,7 +95,6 @@ def fit(
     start: Poses,
     options: RobustOptions | None = None,
     *,
-    priors: Priors | None = None,
     own_probability: Array | None = None,
     first: Parameters | None = None,
 ) -> RobustFit:
@@ -110,14 +107,14 @@ def fit(
     first
         Parameters to begin with; by default those that explain the residuals at ``start`` best.
     """
-    options, priors = options or RobustOptions(), priors or Priors()
+    options = options or RobustOptions()
     own = np.full(graph.n_edges, np.nan) if own_probability is None else own_probability
     if options.noise == "auto":
         require_loops(graph)
     if first is None:
         first = first_parameters(graph, start, options, own)
     parameters, poses = first, start
-    stage = _Stage(graph, priors, own)
+    stage = _Stage(graph, own)
     status, free_tail, choices = "round limit", options.tail is None, 0
     for number in range(1, options.rounds + 1):
         poses, left = stage.improve(poses, parameters)
@@ -140,9 +137,7 @@ def fit(
     assert posterior.likelihood is not None
     log_likelihood = float(posterior.likelihood.log_density(posterior.energies(poses)).sum())
     evidence = log_likelihood + _log_volume(curvature, poses)
-    return RobustFit(
-        poses, posterior.graph, priors, posterior.likelihood, parameters, status, number, log_likelihood, evidence
-    )
+    return RobustFit(poses, posterior.graph, posterior.likelihood, parameters, status, number, log_likelihood, evidence)
 
 
 def require_loops(graph: PoseGraph) -> None:
@@ -218,13 +213,13 @@ def _scales(energy: Array, freedom: int) -> Array:
 class _Stage:
     """Steps of the poses, and what they leave over, for parameters that change; the structure is analysed once."""
 
-    def __init__(self, graph: PoseGraph, priors: Priors, own: Array) -> None:
-        self.stated, self.priors, self.own = graph, priors, own
+    def __init__(self, graph: PoseGraph, own: Array) -> None:
+        self.stated, self.own = graph, own
         self.first: Curvature | None = None
-        self.rotations_alone = rotations.RotationsAlone(graph) if rotations.applies(Posterior(graph, priors)) else None
+        self.rotations_alone = rotations.RotationsAlone(graph) if rotations.applies(graph) else None
 
     def posterior(self, p: Parameters) -> Posterior:
-        return Posterior(p.graph(self.stated), self.priors, p.likelihood(self.stated, self.own))
+        return Posterior(p.graph(self.stated), p.likelihood(self.stated, self.own))
 
     def curvature(self, p: Parameters) -> Curvature:
         """Second derivatives at these parameters."""

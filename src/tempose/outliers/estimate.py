@@ -13,7 +13,6 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.priors import Priors
 from tempose.optimum.starts import start_poses
 from tempose.outliers.competing import Alternative, alternatives
 from tempose.outliers.em import RobustFit, fit
@@ -103,7 +102,7 @@ class RobustSolution:
 
 
 def solve_robust(
-    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *, priors: Priors | None = None,
+    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *,
     start: str = "chordal", hints: Array | None = None,
 ) -> RobustSolution:  # fmt: skip
     """Poses and parameters: from the poses of the file if these are asked for, else from every basin that is found.
@@ -119,7 +118,7 @@ def solve_robust(
         The same for the search alone (:func:`odometry_hints`).
     """
     starts = _starts(graph, options, own, rng, start, hints)
-    fits = [fit(graph, poses, options, priors=priors, own_probability=own) for poses in starts]
+    fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
     sound = [found for found in fits if found.status != "collapsed"] or fits
     chosen = max(_trusting(sound, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, sound)
@@ -232,6 +231,5 @@ def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
             graph,
             concentration=weighted(graph.concentration),
             translation_precision=weighted(graph.translation_precision),
-        ),
-        posterior.priors,
+        )
     )

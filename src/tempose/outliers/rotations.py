@@ -18,12 +18,11 @@ from tempose.numerics.laplacian import Laplacian
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 
 
-def applies(posterior: Posterior) -> bool:
+def applies(graph: PoseGraph) -> bool:
     """Whether the graph has rotations only, of three equally certain axes, and nothing else holds its nodes."""
-    graph = posterior.graph
     if graph.is_planar or graph.world is not None or len(graph.fixed) > 1 or not np.all(graph.has_rotation):
         return False
-    return graph.concentration.ndim == 1 and not np.any(graph.has_translation) and posterior.priors.is_flat
+    return graph.concentration.ndim == 1 and not np.any(graph.has_translation)
 
 
 class RotationsAlone:

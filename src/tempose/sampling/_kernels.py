@@ -13,7 +13,7 @@ from tempose._typing import Array, Index
 from tempose.geometry.compiled import rotate
 from tempose.numerics import potential
 from tempose.numerics.chart import Axes, Frame, center, center_back, couple, place, pull_back, push_back
-from tempose.numerics.layout import EdgeBlocks, PriorTable
+from tempose.numerics.layout import EdgeBlocks
 from tempose.numerics.sparse.repeated import (
     LANES,
     PADDING,
@@ -49,7 +49,6 @@ class Model(NamedTuple):
     is_metric: bool  # whether these two are the same, of one axis for all
     turning: Turning
     blocks: EdgeBlocks
-    prior: PriorTable
     start: Index  # edges of target j are start[j]:start[j+1]
     source: NDArray[np.int32]
     diagonal: Array  # (n, b, b), (m, b, b): H
@@ -243,14 +242,14 @@ def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out
     center(model.frame, x, omega)
     largest = place(omega, model.wxyz, state)
     state[:, 4:7] = model.position
-    gradient(model.blocks, model.prior, state, work, g)
+    gradient(model.blocks, state, work, g)
     couple(axes, model.start, model.source, model.diagonal, model.off, x, coupled)
     half_log_det = 0.0
     if (
         model.is_metric
     ):  # one solve for the conditional means of the positions: of U, and of its quadratic approximation
         conditional_means(axes, model.positions, g, coupled, free, state, shift)
-        energy = gradient(model.blocks, model.prior, state, work, g)
+        energy = gradient(model.blocks, state, work, g)
     else:
         solve_positions(axes, model.metric, coupled, free, shift)
         shift *= -1.0
@@ -258,7 +257,7 @@ def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out
             moved = np.zeros((n, 3))
             solve_positions(axes, model.positions, g[:, 3:6], free, moved)
             state[:, 4:7] -= moved
-            energy = gradient(model.blocks, model.prior, state, work, g)
+            energy = gradient(model.blocks, state, work, g)
         else:
             d, pattern = len(axes.shifts), turning.pattern
             L, stack = np.empty(pattern.nonzeros + PADDING), np.empty(pattern.stack + PADDING)
@@ -270,7 +269,7 @@ def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out
             if math.isnan(half_log_det):
                 return math.inf
             settle(axes, turning, L, g, free, state)
-            energy = gradient(model.blocks, model.prior, state, work, g)
+            energy = gradient(model.blocks, state, work, g)
             inverse_again(pattern, L, stack, own, between)
             add_torques(axes, turning, turned, own, between, free, 1.0 / beta, g)
     push_back(axes, model.start, model.source, model.diagonal, model.off, x, shift, coupled)  # S x

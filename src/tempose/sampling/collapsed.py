@@ -122,7 +122,7 @@ class CollapsedTarget:
         diagonal, off = metric or curvature.hold(*curvature.blocks(center.wxyz, center.position))
         self.model = Model(
             axes, panels(laplace.factor), positions, positions, self.precision.is_scalar, turning,
-            self.posterior.edge_blocks, self.posterior.prior_table, table.start, table.source, diagonal, off,
+            self.posterior.edge_blocks, table.start, table.source, diagonal, off,
             center.wxyz, center.position, np.where(self.held, 0.0, 1.0), frame,
         )  # fmt: skip
 
@@ -367,7 +367,6 @@ class PositionPrecision:
         uneven = spread > 1e-12 * np.abs(self.of_edges)
         self.is_scalar = not np.any(uneven)
         self.is_turning = bool(np.any(uneven & ~held[graph.edge_j][:, self.axes.turns].all(axis=1)))
-        self.prior = _prior_scalars(posterior, self.is_scalar)
         self.held = held[:, 3]
         joins = ~self.held[graph.edge_i] & ~self.held[graph.edge_j]
         known = np.flatnonzero(graph.has_translation)
@@ -384,7 +383,7 @@ class PositionPrecision:
     def factor(self, weights: Array | float = 1.0, state: Array | None = None) -> Factor:
         """Cholesky factor with the precision of every edge multiplied by its weight (m,), at rotations ``state`` (n, ≥ 4)."""
         if self.is_scalar:
-            return self.laplacian.factor(weights * self.of_edges, self.prior)
+            return self.laplacian.factor(weights * self.of_edges)
         return self._factor(self._translations(weights), self.wxyz if state is None else state)
 
     def is_definite(self, weights: Array, state: Array | None = None) -> bool:
@@ -439,18 +438,3 @@ class PositionPrecision:
 
 def _scalars(precision: Array) -> Array:
     return np.asarray(np.einsum("maa->m", precision) / precision.shape[-1])
-
-
-def _prior_scalars(posterior: Posterior, is_scalar: bool) -> Array:
-    precision = posterior.priors.gaussian(posterior.graph.n_nodes)[1]
-    if not len(precision):
-        return np.zeros(posterior.graph.n_nodes)
-    scalar = _scalars(precision)
-    spread = np.abs(precision - scalar[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
-    if np.any(spread > 1e-12 * np.abs(scalar)) or not is_scalar:
-        raise NotApplicable(
-            "the sampler collapsed cannot integrate the positions out: there is a prior with a different precision along "
-            "different axes; use the sampler geodesic-mh (or auto, which chooses it)",
-            cause=Cause.ANISOTROPIC_PRIORS,
-        )
-    return scalar

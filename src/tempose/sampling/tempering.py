@@ -29,6 +29,7 @@ from tempose._support import streams
 from tempose._typing import Array, Index
 from tempose.dynamics.chain import Momentum, inverse_masses
 from tempose.errors import NotApplicable
+from tempose.model import topology
 from tempose.model.posterior import Posterior
 from tempose.numerics.layout import DRIFT, VELOCITY
 from tempose.sampling.geodesic import SETTLING, TARGET, MetropolisSampler
@@ -161,7 +162,7 @@ class TemperingChain:
         level = rng.random(len(before))
         energy = self.potential + self._kinetic(velocity)
         advance_replicas(
-            self.posterior.edge_blocks, self.posterior.prior_table, leapfrogs(share * self.step), steps, self._state,
+            self.posterior.edge_blocks, leapfrogs(share * self.step), steps, self._state,
             velocity, self.inverse_mass, self._gradient, self._work, potential,
         )  # fmt: skip
         error = self.betas * (potential + self._kinetic(velocity) - energy)
@@ -213,13 +214,21 @@ def first_guess(posterior: Posterior, beta: float) -> tuple[int, float]:
     NotApplicable
         If they are too many, or hot replicas would get lost.
     """
-    if posterior.likelihood is not None and np.any(posterior.graph.has_translation) and posterior.priors.is_flat:
+    if posterior.likelihood is not None and not _held_together(posterior):
         raise NotApplicable(
             "tempering does not work with a robust likelihood of translations: no edge holds a hot replica, and it never "
             "comes back; use another sampler, and --starts to see the Gaussian odds of other modes"
         )
     span = math.log(beta / hottest(posterior, beta))
     return _rungs(math.sqrt(int(posterior.graph.free.sum()) / (2.0 * math.pi)) * span), span
+
+
+def _held_together(posterior: Posterior) -> bool:
+    """Whether edges that are certainly right hold every node that has a place at all."""
+    graph, likelihood = posterior.graph, posterior.likelihood
+    sure = graph.has_translation if likelihood is None else graph.has_translation & (likelihood.prior == 1.0)
+    parts = topology.components(graph.n_nodes, graph.edge_i[sure], graph.edge_j[sure])
+    return len(np.unique(parts)) == len(np.unique(graph.position_component))
 
 
 def tune_tempering(

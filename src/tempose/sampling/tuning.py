@@ -110,12 +110,16 @@ def _smallest(curvature: Curvature, factor: Factor, poses: Poses, weight: Array)
     axes = graph.axes
     motions = curvature.gauge_motions(poses).reshape(len(poses), 6, -1)
     moves_held = np.any(motions[~graph.free], axis=0)  # with a fixed node held there is no such motion
-    free_motions = motions[:, axes][:, :, ~moves_held].reshape(weight.size, -1)
+    free_motions = np.ascontiguousarray(motions[:, axes][:, :, ~moves_held]).reshape(weight.size, -1)
     weighted = weight.reshape(-1, 1) * free_motions
-    gram = free_motions.T @ weighted
+    # sums, not products of matrices: the same bits wherever the arrays lie in memory
+    gram = np.array([np.sum(weighted * motion[:, None], axis=0) for motion in free_motions.T])
 
     def shape_only(x: Array) -> Array:
-        return np.asarray(x - free_motions @ np.linalg.solve(gram, weighted.T @ x)) if free_motions.shape[1] else x
+        if not free_motions.shape[1]:
+            return x
+        share = np.linalg.solve(gram, np.sum(weighted * x[:, None], axis=0))
+        return np.asarray(x - np.sum(free_motions * share, axis=1))
 
     x = shape_only(np.random.default_rng(1).standard_normal(weight.size))
     w, held = weight.reshape(-1), curvature.held[:, axes].reshape(-1)

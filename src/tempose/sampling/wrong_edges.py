@@ -87,13 +87,13 @@ class RobustTarget(CollapsedTarget):
         return before if np.any(lost) and not self.holds_together(weights, wxyz) else self.given(weights)
 
     def holds_together(self, weights: Array, wxyz: Array | None = None) -> bool:
-        """Whether every node is still tied to one that is held, or has a prior on its position."""
+        """Whether every node is still tied to one that is held."""
         precision = self.precision
         graph, n = self.posterior.graph, self.posterior.graph.n_nodes
         tied = np.flatnonzero(weights * precision.of_edges > 0.0)
         links = sparse.csr_array((np.ones(len(tied)), (graph.edge_i[tied], graph.edge_j[tied])), shape=(n, n))
         _, part = csgraph.connected_components(links, directed=False)
-        together = bool(np.all(np.isin(part, part[precision.held | (precision.prior > 0.0)])))
+        together = bool(np.all(np.isin(part, part[precision.held])))
         return together and precision.is_definite(weights, wxyz)
 
     def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:

@@ -79,6 +79,8 @@ class Symbolic:
         Number of nodes, and b: the matrix has n·b rows.
     order
         (n,) elimination order: block row j of the permuted matrix P A Pᵀ is node ``order[j]``.
+    first_order
+        (n,) the same before it was sorted by the elimination tree: what another analysis of the pattern may start from.
     pairs
         (e, 2) the off-diagonal block positions, as given.
     nonzeros
@@ -97,6 +99,7 @@ class Symbolic:
         indptr, indices = graph.indptr, graph.indices
 
         order = _fill_reducing_order(graph) if order is None else order
+        self.first_order = order
         parent = _symbolic.elimination_tree(indptr, indices, order, _inverse(order))
         post = _symbolic.postorder(parent)
         order, parent = order[post], _renumber(parent, post)
