@@ -112,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     truth = path.with_name(f"{path.stem}.truth{path.suffix}")
     write_graph(path, graph, tree_poses(graph, most_certain_tree(graph)))
     write_poses(truth, made.truth)
-    console.say(arguments, f"{path}: {made.graph.n_nodes} nodes, {made.graph.n_edges} edges; the truth is in {truth}")
+    console.say(
+        arguments, f"{path}: {len(made.graph.reported)} nodes, {made.graph.n_edges} edges; the truth is in {truth}"
+    )
     console.emit(
         arguments,
         {
@@ -120,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
             "truth": str(truth),
             "seed": arguments.seed,
             "shape": arguments.shape,
-            "n_nodes": made.graph.n_nodes,
+            "n_nodes": len(made.graph.reported),
             "n_edges": made.graph.n_edges,
         },
     )

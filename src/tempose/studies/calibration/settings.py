@@ -79,7 +79,7 @@ class Setting:
     prior_sigma_trans: float | None = None
     planar: bool = False
     correlated: str | None = None
-    gps: int = 0
+    gps: float = 0
     gps_sigma: float = 0.1
     lever_arm: float = 0.0
     landmarks: int = 0
@@ -147,7 +147,7 @@ class Setting:
             parts.append(f"correlated ({self.correlated})")
         if self.gps:
             parts.append(
-                f"{self.gps} fixes to {self.gps_sigma:g}" + (f", arm {self.lever_arm:g}" * (self.lever_arm > 0))
+                f"{self.gps:g} fixes to {self.gps_sigma:g}" + (f", arm {self.lever_arm:g}" * (self.lever_arm > 0))
             )
         if self.landmarks:
             parts.append(f"{self.landmarks} landmarks seen {self.sightings} times")
