@@ -22,6 +22,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics.chart import center, center_back, pull_back
+from tempose.numerics.layout import rows
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
@@ -114,15 +115,15 @@ def remainder(target: CollapsedTarget, y: np.ndarray, wxyz: np.ndarray, beta: fl
     x = laplace.factor.solve_Lt(y)[free][turns] / math.sqrt(beta)
 
     # the positions, one coordinate after the other: U is quadratic in them, so differences of gradients are exact
-    rows, columns = np.nonzero(~held[:, 3:])
+    nodes, columns = np.nonzero(~held[:, 3:])
     position = target.center.position.copy()
-    first = target.posterior.gradient_at(wxyz, position)[1][:, 3:][rows, columns]
-    C = np.empty((len(rows), len(rows)))
-    for k, (row, column) in enumerate(zip(rows, columns, strict=True)):
+    first = target.posterior.gradient_at(wxyz, position)[1][:, 3:][nodes, columns]
+    C = np.empty((len(nodes), len(nodes)))
+    for k, (row, column) in enumerate(zip(nodes, columns, strict=True)):
         moved = position.copy()
         moved[row, column] += 1.0
-        C[k] = target.posterior.gradient_at(wxyz, moved)[1][:, 3:][rows, columns] - first
-    position[rows, columns] -= np.linalg.solve(C, first)
+        C[k] = target.posterior.gradient_at(wxyz, moved)[1][:, 3:][nodes, columns] - first
+    position[nodes, columns] -= np.linalg.solve(C, first)
     lowest = target.posterior.gradient_at(wxyz, position)[0]
     return beta * (lowest - 0.5 * float(x @ S @ x)) + 0.5 * float(np.linalg.slogdet(C)[1]) - log_volume(target, y)
 
@@ -179,6 +180,19 @@ def test_the_ratio_of_modes_is_that_of_their_gaussians(kind: str) -> None:
     got = target.at(0.0 * somewhere(target, np.random.default_rng(0))).remainder + half_log_determinant(target)
     expected = 4.0 * target.posterior.potential(target.center) + 0.5 * target.laplace.factor.log_determinant()
     assert got == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "correlated", "uneven fixes", "planar mixed"])
+def test_large_graphs_go_another_way_to_the_same_numbers(kind: str) -> None:
+    """Interpreted, over the parallel gradient."""
+    target, rng = CollapsedTarget(laplace_of(kind)), np.random.default_rng(8)
+    y = somewhere(target, rng)
+    n, found = len(target.held), []
+    for evaluate in (_kernels.evaluate, _kernels.evaluate_parallel):
+        state, out = rows(n), np.empty(len(y))
+        found.append((evaluate(target.model, 1.0, y, target.posterior.workspace(), rows(n), state, out), state, out))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_norms_are_summed_in_one_order() -> None:
