@@ -213,6 +213,15 @@ def test_symbolic_is_reused_and_results_are_reproducible():
     np.testing.assert_allclose(2 * second.solve(rhs), first.solve(rhs), rtol=1e-10)
 
 
+def test_an_order_that_is_known_changes_nothing():
+    """Whether a pattern was analysed before, for blocks of whatever size, must not decide the last digits."""
+    n, pairs = SHAPES["random"]
+    for first, second in ((1, 6), (3, 6), (6, 3)):
+        known = analyze(n, pairs[:, 0], pairs[:, 1], block=first).first_order
+        alone, after = (analyze(n, pairs[:, 0], pairs[:, 1], block=second, order=order) for order in (None, known))
+        np.testing.assert_array_equal(alone.order, after.order)
+
+
 def test_factors_alive_at_once_do_not_share_memory():
     rng = np.random.default_rng(18)
     pairs, diag, off = problem(rng, 40, grid(5, 8), 3)
