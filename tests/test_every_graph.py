@@ -12,6 +12,7 @@ from scipy import stats
 
 import tempose
 from tempose.analysis.regions import inside, squared_distance
+from tempose.errors import ArgumentError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
@@ -19,6 +20,8 @@ from tempose.model.priors import Priors
 from tempose.simulation import Simulated, simulate
 from tempose.solution import Solution
 from tempose.studies.calibration.settings import misread
+
+SQUARE = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [2.0, 2.0, 0.0], [0.0, 2.0, 0.0]])
 
 
 def plane(seed: int, **more: Any) -> Simulated:
@@ -324,3 +327,42 @@ def test_landmarks_have_no_rotation_and_positions_as_sure_as_draws_say() -> None
         assert np.all(np.isfinite(solution.nodes.entropy[landmark]))
     assert drawn.nodes.sigma_pos == pytest.approx(gaussian.nodes.sigma_pos, rel=0.12)
     assert np.isnan(gaussian.relative(0, made.graph.landmarks[0]).sigma_rot_deg)
+
+
+# ---------------------------------------------------------------------- what is not determined
+
+
+@pytest.mark.parametrize("planar", [True, False])
+def test_a_pose_that_saw_one_landmark_only_is_named(planar: bool) -> None:
+    d = 2 if planar else 3
+    graph = tempose.GraphBuilder(planar=planar)
+    still = {"angle": 0.0} if planar else {"wxyz": [1, 0, 0, 0]}
+    for a, b, x in (("a", "b", 1.0), ("b", "c", 1.0), ("a", "c", 2.0)):
+        graph.add_edge(a, b, translation=[x, 0.0, 0.0][:d], sigma_rot_deg=1.0, sigma_trans=0.02, **still)
+    graph.add_sighting("a", "tree", [3.0, 2.0, 1.0][:d], sigma=0.1)
+    graph.add_sighting("lost", "tree", [2.0, 2.0, 1.0][:d], sigma=0.1)
+    solution = tempose.solve(graph.build(), draws=0)
+    assert solution.nodes is None
+    assert any("not determined: 1 node (lost)" in line for line in solution.notices)
+
+
+def test_one_fix_leaves_every_turn_open_with_draws_and_without() -> None:
+    graph = tempose.GraphBuilder()
+    for k in range(4):
+        graph.add_edge(k, (k + 1) % 4, wxyz=[1, 0, 0, 0], translation=SQUARE[(k + 1) % 4] - SQUARE[k],
+                       sigma_rot_deg=1.0, sigma_trans=0.02)  # fmt: skip
+    graph.add_position(1, [10.0, 10.0, 10.0], sigma=0.02)
+    for draws in (0, 100):
+        solution = tempose.solve(graph.build(), draws=draws, chains=2)
+        assert solution.nodes.source == "laplace"  # no chain could turn the whole that often
+        assert np.all(solution.nodes.sigma_rot_deg > 90.0)
+        assert solution[1].sigma_pos == pytest.approx(0.02, rel=0.05)
+        assert any("turned about a point" in line for line in solution.notices)
+        relative = tempose.solve(graph.build(), draws=draws, chains=2, gauge="node:0").nodes
+        assert np.nanmax(relative.sigma_rot_deg) < 2.0
+
+
+def test_poses_without_the_world_are_refused() -> None:
+    made = tempose.simulate(6, gps=4, seed=1)
+    with pytest.raises(ArgumentError, match="all 7 nodes"):
+        Posterior(made.graph).potential(made.truth.select(made.graph.reported))

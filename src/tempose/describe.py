@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tempose._typing import Array
+from tempose._typing import Array, Index
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,
@@ -45,6 +45,7 @@ __all__ = [
     "edge_checks",
     "kept_noise",
     "listed",
+    "loose",
     "loose_parts",
     "modes",
     "modes_advice",
@@ -132,10 +133,21 @@ def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
         }[one.kind]
         ways = "" if one.directions == 1 else f" in {one.directions} directions"
         lines.append(
-            f"not determined: {what} {how}{ways} without contradicting any measurement; σ along that means nothing, relative "
-            "poses are not affected"
+            f"not determined: {what} {how}{ways} without contradicting any measurement, and σ is as large as that makes it; "
+            "relative poses are not affected (--gauge node:ID gives σ relative to a node)"
         )
     return lines
+
+
+def loose(graph: PoseGraph, rows: Index) -> str:
+    """Why there is no Gaussian approximation: which nodes can move, or that the estimate is no minimum."""
+    if not len(rows):
+        return NO_GAUSSIAN
+    names = listed([graph.node_ids[k] for k in rows], 5)
+    return (
+        f"not determined: {_count(len(rows), 'node')} ({names}) can move without contradicting any measurement, so there are no "
+        "error bars; measure them from elsewhere, or leave them out"
+    )
 
 
 def seen_rarely(graph: PoseGraph) -> list[str]:

@@ -161,13 +161,21 @@ class Analysis:
     def nodes(self) -> NodeSummary | None:
         """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation.
 
-        If the draws lie in several modes (:attr:`modes`), from those in the mode of the estimate.
+        If the draws lie in several modes (:attr:`modes`), from those in the mode of the estimate. What is not determined takes
+        a chain longer to explore than there is time: with such, from the Gaussian approximation, which knows about it.
         """
-        if self.own_draws is not None:
+        if self.own_draws is not None and not self.is_loose:
             return summarise(self.own_draws, self.estimate, self.gauge)
         if self.laplace is not None:
             return node_summary(self.estimate, self.laplace.marginals(self.gauge), self.gauge, "laplace")
         return None
+
+    @cached_property
+    def is_loose(self) -> bool:
+        """Whether something that σ refers to is not determined: σ refers to the world, and parts can be moved in it at no cost."""
+        if self.gauge.kind not in ("world", "anchor") or self.laplace is None:
+            return False
+        return bool(self.laplace.curvature.free_motions(self.estimate.position, self.estimate.wxyz))
 
     @cached_property
     def mode_nodes(self) -> tuple[NodeSummary | None, ...]:

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from tempose._typing import Array, Index
+from tempose.errors import ArgumentError
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
@@ -133,6 +134,11 @@ class Posterior:
 
     def gradient_at(self, wxyz: Array, position: Array, work: Array | None = None) -> tuple[float, Array]:
         """The same for plain arrays of world_from_node quaternions (n, 4) and positions (n, 3)."""
+        n = self.graph.n_nodes
+        if np.shape(wxyz) != (n, 4) or np.shape(position) != (n, 3):
+            raise ArgumentError(
+                f"U needs the poses of all {n} nodes in the graph's order (the world, if there is one, last), not of {len(wxyz)}"
+            )
         state, out = layout.rows(len(wxyz)), layout.rows(len(wxyz))
         state[:, :4], state[:, 4:7] = wxyz, position
         energy = self.gradient_into(state, self.workspace() if work is None else work, out)

@@ -25,9 +25,13 @@ from tempose.model.gauge import tied_components
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.numerics.sparse import Factor, Symbolic, analyze
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
 from tempose.optimum.relaxations import known_order
 
+_LITTLE, _REGULAR = (
+    1e-9,
+    1e12,
+)  # stiffness that reveals what is loose; variance over stiffness beyond which a factor is rounding
 _COSTS_NOTHING = 1e-10  # relative to what motions cost at all
 
 
@@ -285,6 +289,29 @@ class Curvature:
             motions, turns = _turns_and_shifts(motions, length)
             found.append(FreeMotions(nodes, center[c], motions, turns, int(spring[0])))
         return found
+
+    def loose_nodes(self, poses: Poses) -> Index:
+        """Rows of nodes that can move although nothing rigid does, such as a pose that has seen one landmark only.
+
+        Empty if the Gauss–Newton matrix is regular. Else a little stiffness is given to every coordinate; what hardly
+        anything else holds is then as soft as that.
+        """
+        diagonal, off = self.held_blocks(poses.wxyz, poses.position, exact=False)
+        stiffness = np.einsum("naa->na", diagonal).copy()
+        try:
+            variance = np.einsum("naa->na", self.factored(diagonal, off).selected_inverse()[0])
+            if np.all(variance * stiffness < _REGULAR):
+                return np.empty(0, dtype=np.int64)
+        except NotPositiveDefiniteError:
+            pass
+        k = np.arange(diagonal.shape[1])
+        diagonal[:, k, k] += np.where(stiffness > 0.0, _LITTLE * stiffness, 1.0)
+        try:
+            variance = np.einsum("naa->na", self.factored(diagonal, off).selected_inverse()[0])
+        except NotPositiveDefiniteError:
+            return np.empty(0, dtype=np.int64)
+        soft = (variance * stiffness > 1e-3 / _LITTLE) | (stiffness == 0.0)
+        return np.flatnonzero(np.any(soft & ~self.held[:, self.posterior.graph.axes], axis=1))
 
     def undetermined(self, poses: Poses) -> tuple[Undetermined, ...]:
         """What is not determined, of all that is tied to fixed nodes or to the world."""
