@@ -25,6 +25,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
 from tempose.analysis.summary import NodeSummary, median_of_finite
 from tempose.geometry import quaternion as quat
+from tempose.model.gauge import tied_components
 from tempose.model.graph import PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
 from tempose.optimum.hessian import Undetermined
@@ -102,10 +103,14 @@ def of_graph(graph: PoseGraph) -> list[str]:
     """What is unusual about a graph."""
     lines = []
     if graph.n_components > 1:
-        sizes = np.sort(np.bincount(graph.component))[::-1]
+        sizes = np.sort(np.bincount(graph.component[: len(graph.reported)]))[::-1]
+        frame = (
+            "; each is tied to the world, which is their common frame"
+            if np.all(tied_components(graph))
+            else " and has its own frame; poses in different components cannot be compared"
+        )
         lines.append(
-            f"the graph has {graph.n_components} components ({listed(sizes.tolist(), 5)} nodes): each is solved on its own "
-            "and has its own frame; poses in different components cannot be compared"
+            f"the graph has {graph.n_components} components ({listed(sizes.tolist(), 5)} nodes): each is solved on its own{frame}"
         )
     if graph.isolated:
         lines.append(
@@ -134,7 +139,7 @@ def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
         ways = "" if one.directions == 1 else f" in {one.directions} directions"
         lines.append(
             f"not determined: {what} {how}{ways} without contradicting any measurement, and σ is as large as that makes it; "
-            "relative poses are not affected (--gauge node:ID gives σ relative to a node)"
+            "relative poses within it are not affected (--gauge node:ID gives σ relative to a node)"
         )
     return lines
 
@@ -153,7 +158,8 @@ def loose(graph: PoseGraph, rows: Index) -> str:
 def seen_rarely(graph: PoseGraph) -> list[str]:
     """Landmarks whose place nothing checks."""
     count = np.bincount(graph.edge_i, weights=graph.ranks[1], minlength=graph.n_nodes)
-    once = [graph.node_ids[k] for k in np.flatnonzero(graph.is_landmark) if count[k] <= graph.dimension]
+    free = graph.is_landmark & ~graph.is_fixed
+    once = [graph.node_ids[k] for k in np.flatnonzero(free) if count[k] <= graph.dimension]
     if not once:
         return []
     verb = "is" if len(once) == 1 else "are"
@@ -231,7 +237,8 @@ def _proof(c: Certificate) -> str:
             "global optimum."
         )
     return (
-        "with anisotropic precisions the certificate does not apply, so these poses are not proven to be the global optimum; "
+        "with anisotropic or correlated precisions the certificate does not apply, so these poses are not proven to be the global "
+        "optimum; "
         f"but no poses have U below {c.lower_bound:.6g}, a bound on the isotropic problem that lies below this one, hence "
         f"U is at most {gap:.4g} ({relative}) above the global optimum."
     )

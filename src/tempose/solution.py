@@ -144,6 +144,8 @@ class Solution:
         If the draws lie in several modes (:attr:`modes`), of those in the mode of the estimate.
         """
         graph = self.graph
+        for name in (a, b):
+            self.poses.row(name)  # refuses the world, which is no node of the result
         if a in graph.landmarks:
             raise ArgumentError(
                 f"{a!r} is a landmark, which has no axes to see another node in; ask the other way round"

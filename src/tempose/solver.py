@@ -465,7 +465,9 @@ def fingerprint(posterior: Posterior, options: SolveOptions) -> str:
     for array in (table.start, table.source, table.edge, *fixed):
         digest.update(np.ascontiguousarray(array).tobytes())
     facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}
-    digest.update(json.dumps([list(posterior.graph.node_ids), facts], sort_keys=True).encode())
+    graph = posterior.graph
+    names = [list(graph.node_ids), list(graph.fixed), list(graph.landmarks), graph.dimension]
+    digest.update(json.dumps([*names, facts], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 

@@ -97,7 +97,7 @@ class Analysis:
         weight, kept = np.ones_like(energy), np.ones_like(energy)
         if likelihood is not None:  # of the kept edges
             weight, kept = likelihood.weight(energy), likelihood.inlier_probability(energy)
-        freedom = float(kept @ measured) - Curvature(Posterior(graph)).dimension
+        freedom = float(kept @ measured) - Curvature(Posterior(graph)).determined(self.estimate)
         return float(2.0 * weight @ energy / freedom) if freedom > 0 else math.nan
 
     @cached_property

@@ -19,6 +19,7 @@ from tempose.analysis.summary import tangent
 from tempose.errors import ArgumentError, DrawsError, FileError
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
+from tempose.model.graph import WORLD
 from tempose.model.poses import Poses
 from tempose.sampling.draws import Draws
 
@@ -47,11 +48,12 @@ def to_arviz(draws: Draws, reference: Poses | None = None, gauge: Gauge | None =
     length = min((len(a) for a in draws.arrays), default=0)
     if length == 0:
         raise DrawsError("there are no draws to export")
+    ids = [name for name in draws.ids if name != WORLD]
     posterior = _raw(draws, length) if reference is None or gauge is None else _aligned(draws, length, reference, gauge)
     energy = np.stack([np.asarray(e[:length]) for e in draws.energies])
     groups = {"posterior": posterior, "sample_stats": {"energy": energy, "lp": -draws.beta * energy}}
     coords: dict[str, Any] = {
-        "node": list(draws.ids) if len({type(name) for name in draws.ids}) == 1 else [str(name) for name in draws.ids],
+        "node": ids if len({type(name) for name in ids}) == 1 else [str(name) for name in ids],
         "axis": ["x", "y", "z"],
         "quaternion": ["w", "x", "y", "z"],
     }
@@ -77,6 +79,7 @@ def to_netcdf(path: str | Path, draws: Draws, reference: Poses | None = None, ga
 
 def _raw(draws: Draws, length: int) -> dict[str, Array]:
     stacked = np.stack([np.asarray(a[:length]) for a in draws.arrays])
+    stacked = stacked[:, :, [name != WORLD for name in draws.ids]]
     return {"wxyz": quat.canonical(stacked[..., :4]), "position": stacked[..., 4:]}
 
 
@@ -87,7 +90,8 @@ def _aligned(draws: Draws, length: int, reference: Poses, gauge: Gauge) -> dict[
         for k in range(length):
             wxyz, p = gauge.align(np.asarray(array[k, :, :4]), np.asarray(array[k, :, 4:]), reference)
             rotation[c, k], position[c, k] = tangent(wxyz, p, reference)[:, :3], p
-    return {"rotation": rotation, "position": position}
+    shown = [name != WORLD for name in draws.ids]
+    return {"rotation": rotation[:, :, shown], "position": position[:, :, shown] + gauge.graph.world_origin}
 
 
 def _build(

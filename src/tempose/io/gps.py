@@ -180,7 +180,7 @@ def _moved(graph: PoseGraph, fixes: Fixes, position: Array) -> Poses | None:
     """The initial poses where the fixes are: turned too, if these say how."""
     if graph.initial is None:
         return None
-    here = graph.initial.select(fixes.ids).position
+    here = graph.initial.position[[graph.initial.row(name) for name in fixes.ids]]  # a node may have several
     spread = np.linalg.svd(here - here.mean(axis=0), compute_uv=False) if len(here) else np.zeros(3)
     wanted = 1 if graph.is_planar else 2  # directions that fixes must span
     shift = position.mean(axis=0) - here.mean(axis=0)

@@ -115,6 +115,8 @@ class PoseGraph:
         for name in self.node_ids:
             if not isinstance(name, int | str) or isinstance(name, bool):
                 raise GraphError(f"node id {name!r} is a {type(name).__name__}; use an integer or a string")
+        if WORLD in self.node_ids[:-1]:
+            raise GraphError(f"the node {WORLD!r}, which is the world itself, must be the last one")
         for name in self.fixed:
             if name not in self.index:
                 raise GraphError(f"fixed node {name!r} is not in the graph")
@@ -245,6 +247,16 @@ class PoseGraph:
         if self.translation_precision.ndim == 3:
             P = self.translation_precision
             self._refuse(np.any(P[:, 2, :], axis=1), "has a precision out of the plane, in a planar graph")
+        if self.coupling is not None:
+            inside = np.zeros((3, 3), dtype=bool)
+            inside[:2, 2] = True
+            self._refuse(
+                np.any(self.coupling[:, ~inside], axis=1), "has a coupling out of the plane, in a planar graph"
+            )
+        if self.arm is not None:
+            self._refuse(self.arm[:, 2] != 0.0, "has a lever arm that leaves the plane, in a planar graph")
+        if self.world_origin[2] != 0.0:
+            raise GraphError("the origin of a planar graph has no height")
         for poses in (self.initial, self.fixed_at):
             if poses is not None and len(poses):
                 out = np.abs(np.column_stack([poses.wxyz[:, 1:3], poses.position[:, 2]])).max(axis=1) > 1e-9
@@ -336,12 +348,11 @@ class PoseGraph:
     ) -> PoseGraph:
         """Graph in the model's own terms, from pairs of ids ``(i, j)`` and their measured ``j_from_i``.
 
-        ``j_from_i_t=None`` makes every edge rotation-only. Nodes are numbered in order of first appearance.
+        ``j_from_i_t=None`` makes every edge rotation-only. Nodes are numbered in order of first appearance, the world last.
         """
-        ids: dict[NodeId, int] = {}
-        for pair in edges:
-            for name in pair:
-                ids.setdefault(name, len(ids))
+        names = dict.fromkeys(name for pair in edges for name in pair if name != WORLD)
+        names.update(dict.fromkeys(name for pair in edges for name in pair))  # the world comes last
+        ids = {name: row for row, name in enumerate(names)}
         rotations = np.asarray(j_from_i_wxyz, float).reshape(-1, 4)
         t = np.full((len(edges), 3), np.nan) if j_from_i_t is None else np.asarray(j_from_i_t, float).reshape(-1, 3)
         return cls(
@@ -386,7 +397,7 @@ class PoseGraph:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether every edge has one λ and one σ², the model of the paper; lever arms may be."""
+        """Whether every edge has one λ and one σ², the model of the paper; lever arms are allowed."""
         return self.concentration.ndim == 1 and self.translation_precision.ndim == 1 and self.coupling is None
 
     @property
@@ -436,13 +447,11 @@ class PoseGraph:
     @cached_property
     def is_relative(self) -> Mask:
         """Which edges (m,) are between two nodes; the others are about a single one, and join it to the world."""
-        if self.world is None:
-            return np.ones(self.n_edges, dtype=bool)
-        return np.asarray((self.edge_i != self.world) & (self.edge_j != self.world))
+        return ~self.is_absolute
 
     @cached_property
     def is_absolute(self) -> Mask:
-        """Which edges (m,) measure a single node in the world's axes: they go to the world."""
+        """Which edges (m,) are about a single node: one of their ends is the world."""
         if self.world is None:
             return np.zeros(self.n_edges, dtype=bool)
         return np.asarray((self.edge_i == self.world) | (self.edge_j == self.world))
@@ -519,11 +528,12 @@ class PoseGraph:
         """
         pandas = require("pandas", "tables of graphs")
         if of == "nodes":
-            table = pandas.DataFrame(
-                {"component": self.component, "degree": self.degree, "fixed": [k in self.fixed for k in self.node_ids]},
-                index=pandas.Index(list(self.node_ids), name="id"),
-            )
-            return table if self.initial is None else table.join(self.initial.to_pandas())
+            n, names = len(self.reported), self.reported
+            columns = {"component": self.component[:n], "degree": self.degree[:n], "fixed": self.is_fixed[:n]}
+            table = pandas.DataFrame(columns, index=pandas.Index(list(names), name="id"))
+            if self.initial is None:
+                return table
+            return table.join(self.initial.select(names).shifted(self.world_origin).to_pandas())
         measured = dict(zip(POSE_COLUMNS, np.column_stack([self.j_from_i_t, self.j_from_i_wxyz]).T, strict=True))
         sigma_rot_deg, sigma_trans = self.edge_sigmas
         a, b = ([self.node_ids[k] for k in ends] for ends in (self.edge_j, self.edge_i))
@@ -539,9 +549,10 @@ class PoseGraph:
         """
         networkx = require("networkx", "networkx graphs")
         out = networkx.MultiDiGraph()
+        placed = None if self.initial is None else self.initial.shifted(self.world_origin)
         for name in self.node_ids:
-            pose = {} if self.initial is None else {"pose": self.initial[name]}
-            out.add_node(name, fixed=name in self.fixed, **pose)
+            pose = {} if placed is None else {"pose": placed[name]}
+            out.add_node(name, fixed=bool(self.is_fixed[self.index[name]]), **pose)
         sigma_rot_deg, sigma_trans = self.edge_sigmas
         for k, (i, j) in enumerate(zip(self.edge_i, self.edge_j, strict=True)):
             out.add_edge(
@@ -567,7 +578,7 @@ class PoseGraph:
 
     def _counts(self) -> list[tuple[str, object]]:
         rotation_only = int(np.sum(~self.has_translation))
-        counts: list[tuple[str, object]] = [("nodes", self.n_nodes), ("edges", self.n_edges)]
+        counts: list[tuple[str, object]] = [("nodes", len(self.reported)), ("edges", self.n_edges)]
         counts += [("rotation-only", rotation_only)] if rotation_only else []
         return [*counts, ("component" if self.n_components == 1 else "components", self.n_components)]
 

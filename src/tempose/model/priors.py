@@ -56,6 +56,9 @@ class Priors:
         inward = self.translation_precision is not None and not self.on_position  # the axes are those of the node
         mode, Lambda = self._rotations(n, graph.is_planar, inward)
         t, P = self._translations(n, graph.is_planar)
+        # means are in the user's coordinates; t_i is where the user's origin is, seen from the node
+        arm = np.tile(-graph.world_origin * inward, (n, 1))
+        t = t if inward else t - graph.world_origin
         if np.any(graph.is_landmark[nodes] & (inward | np.any(Lambda, axis=(1, 2)))):
             raise ArgumentError("landmarks have no rotation: only priors on positions (on_position) apply to all nodes")
         ids = graph.node_ids if graph.world is not None else (*graph.node_ids, WORLD)
@@ -72,7 +75,7 @@ class Priors:
             translation_precision=precision.joined(graph.translation_precision, P, graph.dimension),
             inlier_prior=np.append(trusted, np.ones(n)),
             coupling=None if graph.coupling is None else np.concatenate([graph.coupling, np.zeros((n, 3, 3))]),
-            arm=None if graph.arm is None else np.vstack([graph.arm, np.zeros((n, 3))]),
+            arm=np.vstack([np.zeros((graph.n_edges, 3)) if graph.arm is None else graph.arm, arm]),
         )
 
     def _rotations(self, n: int, planar: bool, inward: bool) -> tuple[Array, Array]:

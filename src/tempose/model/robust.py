@@ -191,11 +191,15 @@ def absolute_spread(graph: PoseGraph) -> tuple[Array, float]:
 
     With a single place there is no spread: that of the translations between nodes stands in.
     """
-    t = graph.j_from_i_t[graph.has_translation & graph.is_absolute]
-    if not len(t):
+    doubted = np.ones(graph.n_edges, dtype=bool) if graph.inlier_prior is None else graph.inlier_prior != 1.0
+    fixes = graph.has_translation & doubted & (graph.edge_j == (-1 if graph.world is None else graph.world))
+    known = np.diagonal(graph.translation_precision_matrices[fixes], axis1=1, axis2=2) > 0.0
+    known[:, graph.dimension :] = False
+    t = np.where(known, graph.j_from_i_t[fixes], 0.0)
+    if not np.any(known):
         return np.zeros(3), 0.0
-    center = t.mean(axis=0)
-    spread = float(np.sqrt(np.mean((t - center)[:, : graph.dimension] ** 2)))
+    center = t.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    spread = float(np.sqrt(np.mean((t - center)[known] ** 2)))
     return center, spread if spread > 1e-9 * float(np.abs(t).max(initial=0.0)) else outlier_spread(graph)
 
 

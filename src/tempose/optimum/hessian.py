@@ -143,6 +143,10 @@ class Curvature:
         """Degrees of freedom left when the gauge is held."""
         return int(np.sum(~self.held))
 
+    def determined(self, poses: Poses) -> int:
+        """Degrees of freedom that the measurements determine: :attr:`dimension` without the motions that cost nothing."""
+        return self.dimension - sum(f.motions.shape[1] for f in self.free_motions(poses.position, poses.wxyz))
+
     # ------------------------------------------------------------------ matrices
 
     @cached_property

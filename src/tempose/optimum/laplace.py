@@ -107,7 +107,7 @@ class Laplace:
         (radians, in any direction) weigh the same, a itself included, and the others nothing. Central is where
         :math:`\sum_i \mathrm{tr}\,\mathrm{Cov}(\omega_i - \omega_a)`, that is
         :math:`n\,\mathrm{tr}\,\Sigma_{aa} - 2\,\mathrm{tr}\sum_i \Sigma_{ia}` and a constant, is least.
-        Where priors hold rotations all weights are zero.
+        Where the world or fixed nodes hold the rotations all weights are zero.
         """
         graph = self.curvature.posterior.graph
         own = self._selected[0][:, :3, :3] / self.beta

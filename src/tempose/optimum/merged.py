@@ -89,11 +89,7 @@ def placed(graph: PoseGraph, poses: Poses) -> Poses:
     for c, a in enumerate(graph.anchors):
         if fixed[a] and away[a]:
             here = graph.component == c
-            turn = (
-                quat.IDENTITY
-                if graph.is_landmark[a]
-                else quat.normalize(quat.multiply(at_wxyz[a], quat.conjugate(wxyz[a])))
-            )
+            turn = quat.normalize(quat.multiply(at_wxyz[a], quat.conjugate(wxyz[a])))
             position[here] = at[a] + quat.rotate(turn, position[here] - position[a])
             wxyz[here] = quat.multiply(turn, wxyz[here])
     wxyz[fixed], position[fixed] = at_wxyz[fixed], at[fixed]

@@ -110,7 +110,7 @@ def fit(
     options = options or RobustOptions()
     own = np.full(graph.n_edges, np.nan) if own_probability is None else own_probability
     if options.noise == "auto":
-        require_loops(graph)
+        require_loops(graph, start)
     if first is None:
         first = first_parameters(graph, start, options, own)
     parameters, poses = first, start
@@ -140,8 +140,10 @@ def fit(
     return RobustFit(poses, posterior.graph, posterior.likelihood, parameters, status, number, log_likelihood, evidence)
 
 
-def require_loops(graph: PoseGraph) -> None:
+def require_loops(graph: PoseGraph, poses: Poses | None = None) -> None:
     """Refuse to estimate noise where no measurement is checked by others.
+
+    ``poses``, if there are any yet, show what of a graph that is tied to the world is not determined.
 
     Raises
     ------
@@ -149,8 +151,11 @@ def require_loops(graph: PoseGraph) -> None:
         If rotations, or translations, form no loop.
     """
     tied = graph.world is not None or len(graph.fixed) > 1  # what is known about single nodes checks chains, too
-    if tied and graph.freedom.sum() > Curvature(Posterior(graph)).dimension:
-        return
+    if tied:
+        curvature = Curvature(Posterior(graph))
+        taken = curvature.dimension if poses is None else curvature.determined(poses)
+        if graph.freedom.sum() > taken:
+            return
     turns, moves = graph.ranks
     translations = int(np.sum(moves > 0))
     poses = graph.n_nodes - len(graph.landmarks)

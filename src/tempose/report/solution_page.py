@@ -28,7 +28,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
     r = solution.residuals
     shown = len(graph.reported)  # the world, which is no place in the picture, comes last
     between = graph.is_relative
-    fixes = np.flatnonzero(graph.is_absolute & (graph.ranks[1] == graph.dimension))
+    fixes = np.flatnonzero((graph.edge_j == graph.world) & (graph.ranks[1] == graph.dimension))
     verdicts = solution.verdicts
     return ReportData(
         title=Path(graph.origin.get("file", "pose graph")).name,

@@ -44,6 +44,7 @@ import numpy as np
 from tempose._support import streams
 from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
+from tempose.model.gauge import tied_components
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.numerics.laplacian import Laplacian
@@ -366,7 +367,9 @@ class PositionPrecision:
         )
         uneven = spread > 1e-12 * np.abs(self.of_edges)
         self.is_scalar = not np.any(uneven)
-        self.is_turning = bool(np.any(uneven & ~held[graph.edge_j][:, self.axes.turns].all(axis=1)))
+        # a node that is held for the gauge only turns with the frame of the chart
+        still = held[:, self.axes.turns].all(axis=1) & tied_components(graph)[graph.component]
+        self.is_turning = bool(np.any(uneven & ~still[graph.edge_j]))
         self.held = held[:, 3]
         joins = ~self.held[graph.edge_i] & ~self.held[graph.edge_j]
         known = np.flatnonzero(graph.has_translation)
