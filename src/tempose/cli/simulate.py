@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.output)
     truth = path.with_name(f"{path.stem}.truth{path.suffix}")
     write_graph(path, graph, tree_poses(graph, most_certain_tree(graph)))
-    write_poses(truth, made.truth)
+    write_poses(truth, made.truth, planar=graph.is_planar, landmarks=graph.landmarks)
     console.say(
         arguments, f"{path}: {len(made.graph.reported)} nodes, {made.graph.n_edges} edges; the truth is in {truth}"
     )
