@@ -120,6 +120,18 @@ def test_planar_graphs_take_the_plane(tmp_path: Path) -> None:
         ("id,x,y,z,sigma\n99,1,2,3,1\n", 2, "no node 99 in the graph"),
         ("id,x,y,z,sigma,inlier_prior\n0,1,2,3,1,2\n", 2, "inlier_prior"),
         ("id,x,y,z,sigma\n0,1,a,3,1\n", 2, "y is 'a'"),
+        (
+            "id,lat,lon,z,sigma\n0,48,11,3,1\n",
+            None,
+            "the column 'z' is not known; known are id, lat, lon, height, sigma",
+        ),
+        (
+            "id,x,y,altitude,sigma\n0,1,2,3,1\n",
+            None,
+            "the column 'altitude' is not known; known are id, x, y, z, sigma",
+        ),
+        ("id,lat,lon,alt,height,sigma\n0,48,11,3,3,1\n", None, "'height' and 'alt' mean the same"),
+        ("id,x,y,z,sigma,sigma_v\n0,1,2,3,1,9\n", None, "'sigma_v' says again what sigma say"),
     ],
 )
 def test_defects_are_told_by_file_and_line(tmp_path: Path, text: str, line: int | None, words: str) -> None:
@@ -127,6 +139,15 @@ def test_defects_are_told_by_file_and_line(tmp_path: Path, text: str, line: int 
     with pytest.raises(ParseError) as caught:
         with_fixes(graph, read_fixes(written(tmp_path, text)))
     assert caught.value.line == line and words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("height", ["height", "altitude", "alt", "elevation"])
+def test_other_names_of_latitude_longitude_and_height(tmp_path: Path, height: str) -> None:
+    rows = "\n0,48,11,520,1\n1,48.001,11,530,1\n"
+    plain = read_fixes(written(tmp_path, "id,lat,lon,height,sigma" + rows))
+    other = read_fixes(written(tmp_path, f"id,latitude,longitude,{height},sigma" + rows))
+    assert np.array_equal(plain.position, other.position) and other.has_height.all()
+    assert other.position[1, 2] == pytest.approx(10.0, abs=0.01)
 
 
 def test_a_fix_that_contradicts_fixed_nodes(tmp_path: Path) -> None:

@@ -211,6 +211,11 @@ class NamedColumns:
             _read_name(path, line, row[column], key) for line, row in zip(self.lines, self._table.cells, strict=True)
         )
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return tuple(self._table.column)
+
     def has(self, name: str) -> bool:
         """Whether there is such a column."""
         return name in self._table.column
@@ -583,6 +588,10 @@ def _read_joint(
             raise ParseError(
                 table.path, table.line[edges[bad[0]]], f"the matrix of the {prefix}_ columns is indefinite"
             )
+        tied = np.flatnonzero(precisions.ties_the_unmeasured(whole))
+        if len(tied):
+            why = "is singular: it ties the translation to a rotation that it does not measure"
+            raise ParseError(table.path, table.line[edges[tied[0]]], f"the matrix of the {prefix}_ columns {why}")
         return whole
     return None
 

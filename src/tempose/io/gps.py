@@ -5,11 +5,13 @@ The first row names the columns, in any order (separators and comments as in :mo
     id, x, y, z, sigma                      metres, or whatever the graph's unit is
     id, lat, lon, height, sigma_h, sigma_v  degrees, and metres above the WGS84 ellipsoid
 
+- ``latitude``, ``longitude`` and ``altitude``, ``alt``, ``elevation`` are other names of ``lat``, ``lon`` and ``height``.
 - ``z`` or ``height`` may be missing, or empty: the height was not measured.
 - ``sigma`` is one standard deviation per axis; ``sigma_h`` and ``sigma_v`` are those of each horizontal axis and of the vertical
   one; ``sigma_x, sigma_y, sigma_z`` one each. In the unit of lengths.
 - ``arm_x, arm_y, arm_z``: where the antenna is in the frame of the node, if not in its origin.
 - ``inlier_prior``: prior probability that the fix is right, for robust solves.
+- Other columns are refused: what they say would be lost.
 
 Latitudes and longitudes become metres east, north and up of the first of them, which is recorded in ``PoseGraph.origin`` as
 ``geodetic_origin``. Coordinates of maps keep their numbers (``world_origin``). A graph that nothing ties to the world but one
@@ -35,6 +37,10 @@ from tempose.model.measurements import LARGE, origin_of
 from tempose.model.poses import Poses
 
 _SIGMAS = (["sigma"], ["sigma_h", "sigma_v"], ["sigma_h"], ["sigma_x", "sigma_y", "sigma_z"], ["sigma_x", "sigma_y"])
+_SIGMA_NAMES = tuple(dict.fromkeys(name for group in _SIGMAS for name in group))
+_GEODETIC = (("lat", "latitude"), ("lon", "longitude"), ("height", "altitude", "alt", "elevation"))
+_CARTESIAN = (("x",), ("y",), ("z",))
+_OTHERS = ("arm_x", "arm_y", "arm_z", "inlier_prior")
 _EDGE_OF_A_LINE = 1e-6
 """Fixes whose second spread is below this share of the first are on a line: they do not say how the graph is turned."""
 
@@ -78,15 +84,15 @@ class Fixes:
 def read_fixes(path: PathLike) -> Fixes:
     """Read a table of fixes; see the module for the columns."""
     table = csvfile.NamedColumns(path, "id")
-    geodetic = table.has("lat") or table.has("latitude")
-    names = ("lat", "lon", "height") if geodetic else ("x", "y", "z")
-    spellings = {"lat": "latitude", "lon": "longitude", "height": "alt"}
-    chosen = [name if table.has(name) else spellings.get(name, name) for name in names]
+    names = _GEODETIC if any(table.has(name) for names in _GEODETIC[:2] for name in names) else _CARTESIAN
+    geodetic = names is _GEODETIC
+    chosen = [_one_of(path, table, same) for same in names]
     for name in chosen[:2]:
         if not table.has(name):
             raise ParseError(
                 path, None, f"there is no column {name!r}; expected id,x,y,z,sigma or id,lat,lon,height,sigma"
             )
+    _refuse_unknown(path, table, chosen)
     points = table.words(chosen)
     has_height = np.array([bool(row[2]) for row in points])
     values = table.numbers(chosen[:2])
@@ -95,6 +101,11 @@ def read_fixes(path: PathLike) -> Fixes:
     if given is None:
         raise ParseError(
             path, None, "nothing says how sure the positions are: add a column sigma, or sigma_h and sigma_v"
+        )
+    spare = next((name for name in _SIGMA_NAMES if table.has(name) and name not in given), None)
+    if spare is not None:
+        raise ParseError(
+            path, None, f"the column {spare!r} says again what {' and '.join(given)} say; keep one or the other"
         )
     sigma = _sigmas(table, given, has_height)
     arm = np.column_stack([table.optional(f"arm_{axis}", 0.0) for axis in "xyz"])
@@ -112,6 +123,22 @@ def read_fixes(path: PathLike) -> Fixes:
         origin = origin_of(np.column_stack([values, height]))
         position = exact_difference(np.where(points == "", "0", points), origin)
     return Fixes(path, table.names, table.lines, position, has_height, sigma, arm, prior, origin, frame)
+
+
+def _one_of(path: PathLike, table: csvfile.NamedColumns, names: tuple[str, ...]) -> str:
+    """Which of a column's names the table has; the first if none."""
+    found = [name for name in names if table.has(name)]
+    if len(found) > 1:
+        raise ParseError(path, None, f"the columns {found[0]!r} and {found[1]!r} mean the same; keep one of the two")
+    return found[0] if found else names[0]
+
+
+def _refuse_unknown(path: PathLike, table: csvfile.NamedColumns, coordinates: list[str]) -> None:
+    """One line for a column that means nothing here, so that no measurement is lost without a word."""
+    known = ["id", *coordinates, *_SIGMA_NAMES, *_OTHERS]
+    unknown = next((name for name in table.columns if name and name not in known), None)
+    if unknown is not None:
+        raise ParseError(path, None, f"the column {unknown!r} is not known; known are {', '.join(known)}")
 
 
 def _sigmas(table: csvfile.NamedColumns, names: list[str], has_height: Mask) -> Array:
