@@ -378,3 +378,8 @@ def test_several_fixed_nodes_are_held_where_their_vertices_are(load, tmp_path: P
     same(graph, read_graph(tmp_path / "again.g2o"))
     refused(load, LINK + "FIX 0 1\n", 2, "FIX holds node 0, and no VERTEX line says where")
     assert load(LINK + "FIX 1\n").fixed == (1,)
+
+
+def test_a_translation_tied_to_an_unmeasured_rotation_is_told_by_line(load) -> None:
+    text = PAIR + LINK + f"EDGE_SE3:QUAT 0 1 1 2 3 0 0 0.6 0.8 {upper(np.ones((6, 6)))}\n"
+    refused(load, text, 4, "graph.g2o:4: the information matrix is singular", "a rotation that it does not measure")

@@ -137,14 +137,14 @@ def test_every_way_to_give_a_measurement_is_the_same() -> None:
 
 def test_nodes_fixed_poses_and_rotation_only_edges() -> None:
     graph = GraphBuilder()
-    graph.add_node("world", np.eye(4), fixed=True).add_node("lonely")
-    graph.add_edge("b", "world", rotation=np.eye(3), sigma_rot_deg=1.0)
-    graph.add_edge("b", "world", rotation=np.eye(3), translation=[0, 0, 1], inlier_prior=0.9, **SURE)
+    graph.add_node("base", np.eye(4), fixed=True).add_node("lonely")
+    graph.add_edge("b", "base", rotation=np.eye(3), sigma_rot_deg=1.0)
+    graph.add_edge("b", "base", rotation=np.eye(3), translation=[0, 0, 1], inlier_prior=0.9, **SURE)
     built = graph.build()
-    assert built.node_ids == ("lonely", "b", "world") and built.fixed == ("world",)
+    assert built.node_ids == ("base", "lonely", "b") and built.fixed == ("base",)
     assert built.has_translation.tolist() == [False, True]
     assert built.inlier_prior is not None and built.inlier_prior[1] == 0.9 and np.isnan(built.inlier_prior[0])
-    assert built.initial is None and not built.notices  # nothing was lost: the world is where it is
+    assert built.initial is None and not built.notices  # nothing was lost: the base is where it is
     some = GraphBuilder().add_node("b", np.eye(4)).add_edge("a", "b", rotation=np.eye(3), sigma_rot_deg=1.0).build()
     assert some.initial is None and "1 of 2 nodes have a pose" in some.notices[0]
     whole = graph.add_node("lonely", Pose.identity()).add_node("b", Pose.identity()).build()
@@ -382,11 +382,6 @@ def test_map_coordinates_and_several_fixed_nodes() -> None:
     assert built.fixed_at is not None and built.initial is not None
     np.testing.assert_array_equal(built.fixed_at.position[:2] + built.world_origin, [utm, utm + east])
     assert np.abs(built.fixed_at.position[:, :2]).max() < 2 and Posterior(built).energies(built.initial)[0] < 1e-20
-    seen = GraphBuilder().add_node("a", Pose(quat.IDENTITY, utm)).add_node("b", Pose(quat.IDENTITY, utm))
-    seen.add_edge("a", "world", rotation=np.eye(3), translation=-utm, **SURE)  # the world's origin, seen from a
-    tied = seen.add_edge("a", "b", rotation=np.eye(3), translation=np.zeros(3), **SURE).build()
-    assert np.any(tied.world_origin) and tied.initial is not None
-    assert Posterior(tied).energies(tied.initial).max() < 1e-10
     graph.add_position("b", utm + 1.5 * east, sigma=0.01)
     with pytest.raises(GraphError, match="the position of node 'b' is 50 σ from where the node is fixed"):
         graph.build()
@@ -407,6 +402,17 @@ def test_map_coordinates_and_several_fixed_nodes() -> None:
         (lambda g: g.add_edge("a", "b", angle=0.1, sigma_rot_deg=1.0), r"GraphBuilder\(planar=True\)"),
         (lambda g: g.add_direction("a", [0, 0, 0], [0, 0, 1], sigma_deg=1.0), "not all zero"),
         (lambda g: g.add_position("world", [0, 0, 0], sigma=1.0), "the world itself"),
+        (lambda g: g.add_node("world", np.eye(4)), "'world' is the world itself: use add_position, add_attitude"),
+        (lambda g: g.add_edge("a", "world", rotation=np.eye(3), sigma_rot_deg=1.0), "'world' is the world itself"),
+        (lambda g: g.add_edge("world", "b", rotation=np.eye(3), sigma_rot_deg=1.0), "'world' is the world itself"),
+        (lambda g: g.add_sighting("world", "tree", [0, 0, 0], sigma=1.0), "'world' is the world itself"),
+        (lambda g: g.add_landmark("world"), "'world' is the world itself"),
+        (lambda g: g.add_edge("a", "b", rotation=TURN, translation=SHIFT, information=np.zeros((6, 6))), "says nothing"),
+        (lambda g: g.add_edge("a", "b", rotation=TURN, information=np.diag([0.0, 0, 0, 1, 1, 1])), "says nothing"),
+        (
+            lambda g: g.add_edge("a", "b", rotation=TURN, translation=SHIFT, information=np.ones((6, 6))),
+            "edge 'a' → 'b' has a singular 6×6 information, which ties its translation to a rotation",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_about_single_nodes_teach(add: Any, message: str) -> None:

@@ -760,6 +760,10 @@ def _judge_correlations(
             f"{plural(len(indefinite), 'edge')} with an indefinite information matrix (first: line {line}); "
             "only its diagonal blocks, which are positive definite, are used"
         )
+    tied = some[precisions.ties_the_unmeasured(whole)]
+    if len(tied) and options.precision == "full":
+        why = "the information matrix is singular: it ties the translation to a rotation that it does not measure"
+        raise ParseError(path, int(edges.line[tied[0]]), f"{why}; --precision se-sync uses its diagonal blocks alone")
     if options.precision == "isotropic":
         scaled = precisions.lowest(precisions.without_zeros(whole))
         bad = some[scaled <= 1e-12]

@@ -78,7 +78,7 @@ class GraphBuilder:
             Whether it is held there (GTSAM's prior factor on the first pose; here it is exact and costs nothing). Any number
             of nodes may be. One that is alone may do without a pose: it is then the origin.
         """
-        node = self._named(node)
+        node = self._named(_not_the_world(node))
         if pose is not None:
             self._poses[node] = self._pose(node, pose)
         return self._fix(node, fixed)
@@ -141,7 +141,7 @@ class GraphBuilder:
         measures
             ``"b_from_a"`` if what is given is the pose of a seen from b; the same as swapping a and b.
         """
-        a, b = plain_id(a), plain_id(b)
+        a, b = _not_the_world(a), _not_the_world(b)
         pairs = measurements.oriented([(a, b)], measures)
         if a == b:
             raise GraphError(f"edge {a!r} → {b!r} joins a node to itself; leave it out, it says nothing about poses")
@@ -187,7 +187,7 @@ class GraphBuilder:
         inlier_prior
             Prior probability that it is right, for robust likelihoods.
         """
-        node = plain_id(node)
+        node = _not_the_world(node)
         what = f"the sighting of {landmark!r} from {node!r}"
         if node in self._landmarks or node == landmark:
             raise GraphError(f"{what}: it must be seen from a node that has an orientation")
@@ -228,7 +228,7 @@ class GraphBuilder:
         inlier_prior
             Prior probability that it is right, for robust likelihoods.
         """
-        node = plain_id(node)
+        node = _not_the_world(node)
         what = f"the position of node {node!r}"
         t, joint = self._point(what, position), np.zeros((6, 6))
         joint[3:, 3:] = measurements.position_informations(what, self._d, sigma, covariance, information)
@@ -250,7 +250,7 @@ class GraphBuilder:
         ``rotation``, ``wxyz``, in the plane ``angle`` (radians), and ``sigma_rot_deg`` as of :meth:`add_edge`, along the axes
         of the node; or ``information`` (3, 3) of the rotation vector in radians, in these axes.
         """
-        node = plain_id(node)
+        node = _not_the_world(node)
         what = f"the attitude of node {node!r}"
         pairs = [(WORLD, node)]
         q, _ = self._motion(pairs, rotation, None, wxyz, None, angle)
@@ -279,7 +279,7 @@ class GraphBuilder:
         ``pose`` is a :class:`Pose` or a 4×4 matrix, in the plane ``x, y, θ``; its noise is that of the error ``Z⁻¹ X`` in the
         axes of the node, as of :meth:`add_edge`. With a ``lever_arm`` the position is that of this point of the node.
         """
-        node = plain_id(node)
+        node = _not_the_world(node)
         what = f"the pose prior of node {node!r}"
         if node in self._landmarks:
             raise GraphError(f"{what}: it is a landmark, which has no orientation; use add_position")
@@ -313,7 +313,7 @@ class GraphBuilder:
         inlier_prior
             Prior probability that it is right, for robust likelihoods.
         """
-        node = plain_id(node)
+        node = _not_the_world(node)
         what = f"the direction seen from node {node!r}"
         if self.planar:
             raise GraphError(f"{what}: in the plane a direction is an attitude; use add_attitude")
@@ -338,8 +338,6 @@ class GraphBuilder:
         lever_arm: ArrayLike | None,
         inlier_prior: float | None,
     ) -> GraphBuilder:
-        if node == WORLD:
-            raise GraphError(f"{what}: it is the world itself, about which nothing can be measured")
         arm = np.zeros(3) if lever_arm is None else self._point(f"the lever arm of {what}", lever_arm)
         self._edges.append(_Edge(WORLD, node, wxyz, t, joint, turn, arm, _probability(what, inlier_prior), what))
         return self
@@ -354,9 +352,7 @@ class GraphBuilder:
                 raise GraphError(f"{edge.says}: there is no such node in the graph; name it with add_edge or add_node")
             if edge.b in self._landmarks and (np.any(edge.information[:3, :3]) or np.any(edge.arm)):
                 raise GraphError(f"{edge.says}: it is a landmark, which has a position only")
-        if rows.pop(WORLD, None) is not None or any(edge.a == WORLD for edge in self._edges):
-            rows = {**dict.fromkeys(rows), WORLD: None}  # type: ignore[dict-item]
-        ids = tuple(rows)
+        ids = (*rows, *([WORLD] if any(edge.a == WORLD for edge in self._edges) else []))
         index = {name: k for k, name in enumerate(ids)}
         origin = self._origin()
         poses = {name: Pose(pose.wxyz, pose.position - origin) for name, pose in self._poses.items()}
@@ -378,8 +374,6 @@ class GraphBuilder:
         }
         to_world = np.array([edge.a == WORLD for edge in self._edges], dtype=bool)
         columns["t"][to_world] -= origin
-        from_world = np.array([edge.b == WORLD for edge in self._edges], dtype=bool)
-        columns["arm"][from_world] -= origin  # the world's own zero, in the coordinates of the graph
         noise = precision.noise(columns["information"], columns["turn"], dimension)
         graph = PoseGraph(
             ids,
@@ -433,9 +427,9 @@ class GraphBuilder:
         return node
 
     def _landmark(self, node: NodeId) -> NodeId:
-        node = plain_id(node)
+        node = _not_the_world(node)
         if node not in self._landmarks:
-            if node in self._rows or node == WORLD:
+            if node in self._rows:
                 raise GraphError(f"node {node!r} has an orientation elsewhere, so that it cannot be a landmark")
             self._landmarks.append(self._named(node))
         return node
@@ -476,6 +470,17 @@ class GraphBuilder:
         if isinstance(turn, Rotation):
             turn = Rotation.from_quat(turn.as_quat().reshape(-1, 4))
         return measurements.motions(pairs, turn, *(_one(x) for x in (translation, wxyz, whole)))
+
+
+def _not_the_world(node: NodeId) -> NodeId:
+    """The id as Python has it, of a node that is not the world."""
+    node = plain_id(node)
+    if isinstance(node, str) and node == WORLD:
+        raise GraphError(
+            f"{WORLD!r} is the world itself: use add_position, add_attitude, add_pose_prior or add_direction for what is "
+            "known there, and another name for a node of your own"
+        )
+    return node
 
 
 def _probability(what: str, value: float | None) -> float:

@@ -212,6 +212,12 @@ def _checked(pairs: Pairs, information: Array, has_translation: Mask, planar: bo
         pairs,
         f"has an information whose blocks do not fit together: the whole {d}×{d} is indefinite; mind the order: {order}",
     )
+    _refuse(precision.is_zero(whole), pairs, "has an information of zero, so that it says nothing; leave it out")
+    _refuse(
+        precision.ties_the_unmeasured(whole),
+        pairs,
+        f"has a singular {d}×{d} information, which ties its translation to a rotation that it does not measure",
+    )
     return whole
 
 

@@ -149,6 +149,12 @@ def is_jointly_indefinite(information: Array) -> Mask:
     return np.asarray(lowest(information) < -JOINT_ROUNDING)
 
 
+def ties_the_unmeasured(information: Array) -> Mask:
+    """Which joint informations (m, 6, 6) are singular so that the translation is tied to a rotation nothing is left about."""
+    left = complement(information, ROTATION[3], TRANSLATION[3])
+    return np.asarray(is_correlated(information) & is_zero(left))
+
+
 def without_zeros(information: Array) -> Array:
     """The same with ones on the diagonal of axes that are nowhere, so that only those that are count."""
     out = np.array(information)
