@@ -366,3 +366,32 @@ def test_poses_without_the_world_are_refused() -> None:
     made = tempose.simulate(6, gps=4, seed=1)
     with pytest.raises(ArgumentError, match="all 7 nodes"):
         Posterior(made.graph).potential(made.truth.select(made.graph.reported))
+
+
+def test_reduced_chi_square_does_not_count_what_is_not_determined() -> None:
+    """One fix says nothing about how the rest fits: U and χ² stay as they are."""
+    made = simulate(6, completeness=0.6, seed=3)
+    alone = solved(made.graph)
+    fix = Priors(
+        translation_precision=np.diag([1.0, 1.0, 1.0])[None] * (np.arange(6) == 0)[:, None, None], on_position=True
+    )
+    tied = solved(fix.added_to(made.graph))
+    assert tied.potential == pytest.approx(alone.potential, rel=1e-9)
+    assert tied.reduced_chi_square == pytest.approx(alone.reduced_chi_square, rel=1e-9)
+
+
+def test_priors_are_in_the_coordinates_of_the_map() -> None:
+    """Positions and the paper's t_i, given in map coordinates, mean the same wherever the graph's origin is."""
+    origin = np.array([500_000.0, 5_400_000.0, 0.0])
+    made = simulate(5, completeness=0.8, seed=2)
+    shifted = replace(made.graph, world_origin=origin)
+    at = made.truth.position + origin
+    t = -quat.rotate(quat.conjugate(made.truth.wxyz), at)
+    for priors in (
+        Priors(translation_mean=at, translation_precision=1e4, on_position=True),
+        Priors(translation_mean=t, translation_precision=1e4, on_position=False),
+    ):
+        graph = priors.added_to(shifted)
+        truth = made.truth.with_identity("world").select(graph.node_ids)
+        energies = Posterior(graph).energies(truth)[made.graph.n_edges :]
+        assert np.all(energies < 1e-6)

@@ -67,6 +67,7 @@ __all__ = [
     "verdict_reason",
 ]
 
+ANY_TURN_DEG = 100.0  # a rotation of which nothing is known has 180°/√3 = 104° per axis
 NO_GAUSSIAN = "the Hessian at the estimate is not positive definite: there is no Gaussian approximation there"
 NOISE_COLLAPSED = "the estimated noise went to zero: too few edges check each other; give the noise instead"
 KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
@@ -259,7 +260,9 @@ def noise_fit(reduced_chi_square: float) -> str:
 
 def sigmas(nodes: NodeSummary) -> str:
     """Median error bars."""
-    return f"{median_of_finite(nodes.sigma_rot_deg):.3g}° and {median_of_finite(nodes.sigma_pos):.3g} length units"
+    rot, pos = median_of_finite(nodes.sigma_rot_deg), median_of_finite(nodes.sigma_pos)
+    open_ = " (rotations are not determined)" if rot > ANY_TURN_DEG else ""
+    return f"{rot:.3g}°{open_} and {pos:.3g} length units"
 
 
 # ---------------------------------------------------------------------- the draws

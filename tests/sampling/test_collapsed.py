@@ -366,3 +366,23 @@ def test_what_is_only_partly_determined_is_refused() -> None:
     with pytest.raises(NotApplicable, match="moved at no cost") as caught:
         CollapsedTarget(Laplace(curvature, best.poses))
     assert "moved at no cost" in describe.reason(Reason(Cause(caught.value.cause)))
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_a_star_whose_uneven_edges_all_end_at_the_held_node(planar: bool) -> None:
+    """The held node turns with the frame of the chart, and with it what it measures: positions are at their conditional mean."""
+    made = tempose.simulate(6, completeness=0.9, sigma_rot_deg=4.0, planar=planar, seed=1)
+    star = made.graph.with_edges((made.graph.edge_i == 0) | (made.graph.edge_j == 0))
+    flip = star.edge_j != 0
+    back = quat.conjugate(star.j_from_i_wxyz)
+    wxyz = np.where(flip[:, None], back, star.j_from_i_wxyz)
+    t = np.where(flip[:, None], -quat.rotate(back, star.j_from_i_t), star.j_from_i_t)
+    P = np.tile(np.diag([400.0, 25.0, 0.0 if planar else 100.0]), (star.n_edges, 1, 1))
+    ends = np.where(flip, star.edge_j, star.edge_i)
+    graph = replace(
+        star, edge_i=ends, edge_j=np.zeros_like(ends), j_from_i_wxyz=wxyz, j_from_i_t=t, translation_precision=P
+    )
+    target = CollapsedTarget(laplace_at(Posterior(graph), made.truth))
+    point = target.at(somewhere(target, np.random.default_rng(1)))
+    slope = Posterior(graph).gradient_at(point.state[:, :4], point.state[:, 4:7])[1]
+    assert np.abs(slope[:, 3:]).max() < 1e-9

@@ -215,7 +215,7 @@ def test_energy_errors_are_of_second_order(eight: Case) -> None:
     other, rng = chains_of(eight, "geodesic-mh")
     assert isinstance(other, MetropolisChain)
     start, potential, step = other.chain.state, other.potential, other.leapfrog.step / 4.0
-    z = rng.standard_normal((8, 8, 6)) / np.sqrt(other.mass)
+    z = rng.standard_normal((8, 8, 6)) / np.sqrt(other.momentum.mass)
     for k in (1, 2, 4):
         other.leapfrog = replace(other.leapfrog, step=step / k)
         errors[-k] = []

@@ -245,8 +245,10 @@ def find_node(graph: PoseGraph, name: str) -> int:
 
 
 def position_determined(graph: PoseGraph) -> Mask:
-    """Which nodes (n,) are tied by translations to the anchor of their component, so that their position means anything."""
-    return np.asarray(graph.position_component == graph.position_component[graph.anchors][graph.component])
+    """Which nodes (n,) are tied by translations to the anchor or to a fixed node, so that their position means anything."""
+    held = np.unique(graph.position_component[graph.is_fixed])
+    with_anchor = graph.position_component == graph.position_component[graph.anchors][graph.component]
+    return np.asarray(with_anchor | np.isin(graph.position_component, held))
 
 
 def tied_components(graph: PoseGraph) -> Mask:

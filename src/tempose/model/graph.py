@@ -207,10 +207,6 @@ class PoseGraph:
             tied = np.any(self.coupling, axis=(1, 2))
             self._refuse(~np.all(np.isfinite(self.coupling), axis=(1, 2)), "has a coupling that is not finite")
             self._refuse(tied & ~self.has_translation, "has a coupling of its translation, and no translation")
-            self._refuse(
-                tied & (self.mean_concentration == 0.0),
-                "couples its translation to a rotation that it does not measure",
-            )
         if self.arm is not None:
             self._refuse(~np.all(np.isfinite(self.arm), axis=1), "has a lever arm that is not finite")
             self._refuse(np.any(self.arm, axis=1) & landmark[self.edge_i], "has a lever arm at a landmark")

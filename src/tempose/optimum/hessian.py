@@ -145,7 +145,8 @@ class Curvature:
 
     def determined(self, poses: Poses) -> int:
         """Degrees of freedom that the measurements determine: :attr:`dimension` without the motions that cost nothing."""
-        return self.dimension - sum(f.motions.shape[1] for f in self.free_motions(poses.position, poses.wxyz))
+        loose = sum(int(free.motions.shape[1]) for free in self.free_motions(poses.position, poses.wxyz))
+        return self.dimension - loose
 
     # ------------------------------------------------------------------ matrices
 

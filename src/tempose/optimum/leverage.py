@@ -25,4 +25,9 @@ def used_of_edges(graph: PoseGraph, sigma: Array) -> tuple[Array, Array]:
     if B is not None:
         moved = moved + B @ sigma[:, :3]
         rotation = rotation + np.einsum("mab,mac,mcb->m", B, P, moved[:, :, :3])
-    return np.asarray(rotation), np.asarray(np.einsum("mab,mba->m", P, moved[:, :, 3:]))
+    translation = np.einsum("mab,mba->m", P, moved[:, :, 3:])
+    if B is None:  # what is outside of 0 … rank is rounding, of matrices that are nearly singular
+        return np.clip(rotation, 0.0, graph.ranks[0]), np.clip(translation, 0.0, graph.ranks[1])
+    # the parts of correlated edges may leave it, not their sum
+    excess = rotation + translation - np.clip(rotation + translation, 0.0, graph.freedom)
+    return np.asarray(rotation - 0.5 * excess), np.asarray(translation - 0.5 * excess)

@@ -158,8 +158,8 @@ def require_loops(graph: PoseGraph, poses: Poses | None = None) -> None:
             return
     turns, moves = graph.ranks
     translations = int(np.sum(moves > 0))
-    poses = graph.n_nodes - len(graph.landmarks)
-    spare_rotations = int(np.sum(turns > 0)) - (poses - graph.n_components)
+    oriented = graph.n_nodes - len(graph.landmarks)
+    spare_rotations = int(np.sum(turns > 0)) - (oriented - graph.n_components)
     spare_translations = translations - (graph.n_nodes - len(np.unique(graph.position_component)))
     for what, spare in (("rotations", spare_rotations), ("translations", spare_translations if translations else 1)):
         if spare < 1:
