@@ -182,9 +182,18 @@ def kept_noise(parameters: Parameters) -> list[str]:
 
 
 def paper_noise(graph: PoseGraph) -> str:
-    """What noise the preset of the paper gives to every edge."""
-    lam, sigma2 = graph.mean_concentration[0], 1.0 / graph.translation_precision[0]
-    return f"noise paper: every edge gets λ = {lam:g} and σ² = {sigma2:.3g}, the paper's ranges, in place of its own"
+    """What noise the preset of the paper has given to the edges of this graph, and which it has left alone."""
+    motion = graph.is_relative & ~graph.is_landmark[graph.edge_i]
+    turns, moves = motion & graph.has_rotation, motion & (graph.ranks[1] == graph.dimension)
+    given = [f"λ = {np.median(graph.mean_concentration[turns]):g}"] if np.any(turns) else []
+    if np.any(moves):
+        P = graph.translation_precision
+        given.append(f"σ² = {1.0 / np.median(P if P.ndim == 1 else P[moves, 0, 0]):.3g}")
+    kept = "; landmarks and measurements of single nodes keep theirs" if not np.all(motion) else ""
+    if not given:
+        return "noise paper: nothing here has the paper's noise, which is about motions between poses"
+    every = "every edge" if not kept else "every motion between poses"
+    return f"noise paper: {every} gets {' and '.join(given)}, the paper's ranges, in place of its own{kept}"
 
 
 # ---------------------------------------------------------------------- the optimum

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tempose._typing import Array, Mask
 from tempose.model.graph import PoseGraph
 from tempose.optimum.options import TgMcmc
 from tempose.options import SolveOptions
@@ -106,9 +107,38 @@ def preset(**changes: Any) -> SolveOptions:
 
 
 def with_paper_noise(graph: PoseGraph) -> PoseGraph:
-    """The graph with one λ and one σ² of the paper's ranges for every edge."""
-    lam, sigma2 = np.median(np.clip(graph.mean_concentration, *LAMBDA)), math.sqrt(math.prod(SIGMA2))
-    return replace(graph, concentration=np.asarray(lam), translation_precision=np.asarray(1.0 / sigma2))
+    """The graph with one λ and one σ² of the paper's ranges for every motion between poses, in place of its own.
+
+    Rotations and translations that are not measured stay so, and what the paper does not have (landmarks, measurements of
+    single nodes) keeps its noise.
+    """
+    motion = graph.is_relative & ~graph.is_landmark[graph.edge_i]
+    turns = motion & graph.has_rotation
+    moves = motion & (graph.has_translation <= (graph.ranks[1] == graph.dimension))
+    lam = np.median(np.clip(graph.mean_concentration[turns], *LAMBDA)) if np.any(turns) else math.nan
+    sigma2 = math.sqrt(math.prod(SIGMA2))
+    return replace(
+        graph,
+        concentration=_replaced(graph.concentration, turns, float(lam), np.eye(3)),
+        translation_precision=_replaced(
+            graph.translation_precision, moves, 1.0 / sigma2, np.diag(np.arange(3) < graph.dimension).astype(np.float64)
+        ),
+        coupling=None if graph.coupling is None else np.where(motion[:, None, None], 0.0, graph.coupling),
+    )
+
+
+def _replaced(stated: Array, where: Mask, number: float, axes: Array) -> Array:
+    """Precisions with one number for some edges, as simple as the others allow."""
+    if np.all(where):
+        return np.full(len(where), number)
+    if stated.ndim == 1:
+        return np.where(where, number, stated)
+    if stated.ndim == 2:
+        return np.where(where[:, None], number, stated)
+    kept = stated[~where]
+    if np.all(kept == kept[:, :1, :1] * axes):
+        return np.where(where, number, stated[:, 0, 0])
+    return np.where(where[:, None, None], number * axes, stated)
 
 
 def longest_step(fastest: float, friction: float, within: tuple[float, float] = STEP) -> float:

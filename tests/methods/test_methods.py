@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from helpers.kinds import KINDS
+from helpers.kinds import made as made_of
 from helpers.methods import disturbed, exact, rng, rotation_only, worst
-from tempose import paper
+from tempose import describe, paper
 from tempose._support import streams
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
@@ -411,3 +413,33 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["compare", str(path), "--methods", "magic"]) == 2
     assert "unknown method 'magic'" in capsys.readouterr().err
     assert main(["compare"]) == 2
+
+
+# ---------------------------------------------------------------------- the paper's noise, on graphs the paper does not have
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_papers_noise_is_about_motions_between_poses(kind: str) -> None:
+    graph = made_of(kind).graph
+    given = paper.with_paper_noise(graph)
+    motion = graph.is_relative & ~graph.is_landmark[graph.edge_i]
+    for before, after in zip(graph.ranks, given.ranks, strict=True):
+        np.testing.assert_array_equal(before, after)  # nothing becomes measured that was not
+    np.testing.assert_allclose(given.information[~motion], graph.information[~motion])
+    lam = given.mean_concentration[motion & graph.has_rotation]
+    assert np.all(lam == lam[0]) and paper.LAMBDA[0] <= lam[0] <= paper.LAMBDA[1]
+    axes = np.arange(3) < graph.dimension
+    P = given.translation_precision_matrices[motion][:, axes][:, :, axes]
+    np.testing.assert_allclose(P, np.broadcast_to(np.sqrt(1000.0) * np.eye(graph.dimension), P.shape))
+    assert given.coupling is None or not np.any(given.coupling[motion])
+    kept = not np.all(motion)
+    assert ("keep theirs" in describe.paper_noise(given)) == kept
+    assert f"λ = {lam[0]:g} and σ² = 0.0316" in describe.paper_noise(given)
+
+
+@pytest.mark.parametrize("kind", ["gps", "mixed", "planar mixed", "correlated mixed"])
+def test_methods_run_on_every_kind_of_graph_or_are_left_out_with_their_reason(kind: str) -> None:
+    rows = compare(made_of(kind).graph, methods=["chordal", "govindu", "tg-mcmc", "tempose"]).rows
+    assert [row.status == "left out" for row in rows] == [False, True, False, False]
+    assert "synchronises relative poses only" in rows[1].message
+    assert all(0.0 < row.graph_consistency <= 1.0 for row in rows if row.graph_consistency is not None)

@@ -196,3 +196,13 @@ def test_gauges_remove_any_motion_of_the_world(kind: str) -> None:
     np.testing.assert_allclose(position, made.truth.position, atol=1e-12)
     with pytest.raises(GraphError, match="no node '77'|node 77"):
         Gauge.parse(made.graph, "node:77")
+
+
+def test_graph_consistency_is_about_edges_that_measure_a_rotation() -> None:
+    made = simulate(
+        12, seed=1, sigma_rot_deg=0.0, sigma_trans=0.0, gps=6, gps_sigma=0.1, landmarks=4, landmark_sigma=0.1
+    )
+    truth = made.truth.with_identity("world").select(made.graph.node_ids)
+    assert graph_consistency(made.graph, truth) == pytest.approx(1.0, abs=1e-12)
+    only = made.graph.with_edges(made.graph.ranks[0] == 0.0)
+    assert np.isnan(graph_consistency(only, truth))

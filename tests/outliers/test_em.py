@@ -20,6 +20,7 @@ from tempose.optimum.newton import minimise
 from tempose.outliers import em as estimate
 from tempose.outliers import rotations
 from tempose.outliers.em import RobustOptions, fit
+from tempose.outliers.noise import EdgeEnergies, Parameters
 from tempose.simulation import simulate
 
 
@@ -147,3 +148,13 @@ def test_noise_is_not_made_up_where_nothing_checks_anything():
 def test_bad_options_are_refused(bad, words):
     with pytest.raises(OptionError, match=words):
         RobustOptions(**bad)
+
+
+def test_an_energy_is_never_negative_whatever_rounding_leaves_of_what_the_poses_have_used() -> None:
+    """As when the noise is about to collapse, and the covariances are rounding."""
+    graph = simulate(6, completeness=1.0, seed=0).graph
+    zero = np.zeros(graph.n_edges)
+    rounded = np.where(np.arange(graph.n_edges) == 2, -2.2, 0.3)
+    energy = EdgeEnergies(graph, zero, zero, zero, rounded).energy(Parameters(1e-6, 1e-6, 0.8, 1.0, 1.0))
+    assert energy[2] == 0.0
+    np.testing.assert_allclose(np.delete(energy, 2), 0.15)

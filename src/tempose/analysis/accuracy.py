@@ -87,7 +87,8 @@ def _relative_errors(a: Poses, b: Poses) -> tuple[float, float]:
 
 
 def graph_consistency(graph: PoseGraph, poses: Poses) -> float:
-    """The paper's g_c: 1 − mean residual angle / π; 1 is perfect, 0 all off by 180°. NaN without edges."""
-    if graph.n_edges == 0:
+    """The paper's g_c: 1 − mean residual angle / π; 1 is perfect, 0 all off by 180°. NaN if no edge measures a rotation."""
+    measured = graph.ranks[0] > 0.0
+    if not np.any(measured):
         return float("nan")
-    return float(1.0 - np.mean(residuals(graph, poses).angle) / np.pi)
+    return float(1.0 - np.mean(residuals(graph, poses).angle[measured]) / np.pi)

@@ -165,7 +165,7 @@ class EdgeEnergies:
         rotation, translation = p.scales(self.stated)
         both = 0.0 if self.cross is None else self.cross / (rotation * translation)
         measured = self.rotation / rotation**2 + self.translation / translation**2 + both
-        return np.asarray(np.maximum(measured, 0.0) + used)  # what is below zero is rounding
+        return np.asarray(np.maximum(measured, 0.0) + np.maximum(used, 0.0))  # what is below zero is rounding
 
     def updated(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """One step of expectation maximisation."""
