@@ -228,6 +228,8 @@ class Solution:
         header, columns = with_poses(self.poses, self.pose_columns(), self.graph.is_planar)
         table = pandas.DataFrame(dict(zip(header[1:], columns[1:], strict=True)), index=list(self.poses.ids))
         table.index.name = "id"
+        turns = [name for name in ("qw", "qx", "qy", "qz", "theta_deg") if name in table]
+        table.loc[list(self.graph.landmarks), turns] = math.nan  # have no orientation
         return table
 
     def _repr_html_(self) -> str:

@@ -42,7 +42,7 @@ Coordinates of the world beyond 10 000 are those of a map: a whole-numbered orig
 again on writing, with the comment ``# world_origin x y z`` that says what it was.
 
 **Poses**, one row per node, ``world_from_node``: ``x_world = R(q) x_node + (x, y, z)``, in the plane ``theta`` in place of q and
-no z; more columns are ignored::
+no z; more columns are ignored. A landmark has a position only: its cells of q or ``theta`` are empty::
 
     id, x, y, z, qw, qx, qy, qz
 
@@ -282,10 +282,17 @@ def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[s
 
 
 def read_poses(path: PathLike, *, exact: bool = False, origin: Array | None = None) -> Poses:
-    """Read a table of poses; see the module for the columns.
+    """Read a table of poses; see the module for the columns. Landmarks, which have no orientation, are unturned.
 
     ``exact``: to the bit, as :func:`write_poses` wrote them. ``origin`` (3,) is subtracted from the positions, digit by digit.
     """
+    return read_vertices(path, exact=exact, origin=origin)[0]
+
+
+def read_vertices(
+    path: PathLike, *, exact: bool = False, origin: Array | None = None
+) -> tuple[Poses, bool, tuple[NodeId, ...]]:
+    """The poses of a table, whether it is planar, and which nodes are landmarks: those without an orientation."""
     table = _read_table(path, ["id", *_POSE])
     if not table.cells:
         raise ParseError(path, None, "no poses found: the table has a header only")
@@ -297,7 +304,11 @@ def read_poses(path: PathLike, *, exact: bool = False, origin: Array | None = No
     if origin is not None and np.any(origin):
         words = np.array(table.pick(rows, names), dtype=object)
         position[:, : len(names)] = exact_difference(words, origin[: len(names)])
-    wxyz = table.numbers(reader, rows, _Q) if exact and not table.is_planar else table.turns(reader, rows, "poses", [])
+    turned = [r for r in rows if table.filled(r, table.turn_names, "rotation")]
+    wxyz = np.tile(quat.IDENTITY, (len(rows), 1))
+    if turned:
+        as_it_stands = exact and not table.is_planar
+        wxyz[turned] = table.numbers(reader, turned, _Q) if as_it_stands else table.turns(reader, turned, "poses", [])
     reader.finish([])
     first: dict[NodeId, int] = {}
     for r in rows:
@@ -305,13 +316,18 @@ def read_poses(path: PathLike, *, exact: bool = False, origin: Array | None = No
         if first.setdefault(name, r) != r:
             before = table.line[first[name]]
             raise ParseError(path, table.line[r], f"node {name!r} is in line {before} already; keep one of the two")
-    return Poses(tuple(first), wxyz, position)
+    has_turn = set(turned)
+    landmarks = tuple(name for name, r in first.items() if r not in has_turn)
+    return Poses(tuple(first), wxyz, position), table.is_planar, landmarks
 
 
-def write_poses(path: PathLike, poses: Poses, world_origin: Array | None = None) -> None:
-    """Write a table of poses; ``world_origin`` (3,) is added to their positions."""
+def write_poses(
+    path: PathLike, poses: Poses, landmarks: Iterable[NodeId] = (), world_origin: Array | None = None
+) -> None:
+    """Write a table of poses, ``landmarks`` without an orientation; ``world_origin`` (3,) is added to their positions."""
+    points = set(landmarks)
     position = point_texts(poses.position, world_origin)
-    turns = _texts(poses.wxyz)
+    turns = [[""] * 4 if name in points else q for name, q in zip(poses.ids, _texts(poses.wxyz), strict=True)]
     rows = ([name_text(name), *p, *q] for name, p, q in zip(poses.ids, position, turns, strict=True))
     _write_table(path, ["id", *_POSE], rows)
 

@@ -69,9 +69,13 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
 
 
 def read_vertices(path: PathLike, format: str | None = None) -> tuple[Poses, bool, tuple[NodeId, ...]]:
-    """Absolute poses, whether they are planar, and which nodes are landmarks, without an orientation: g2o files say so."""
-    if not epfl_cameras.is_folder(path) and _format_of(path, format) == "g2o":
-        return g2o.read_vertices(path)
+    """Absolute poses, whether they are planar, and which nodes are landmarks, without an orientation: g2o and CSV say so."""
+    if not epfl_cameras.is_folder(path):
+        kind = _format_of(path, format)
+        if kind == "g2o":
+            return g2o.read_vertices(path)
+        if kind == "csv":
+            return csvfile.read_vertices(path)
     return read_poses(path, format), False, ()
 
 
@@ -150,15 +154,17 @@ def write_poses(
 ) -> None:
     """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM.
 
-    ``planar`` poses, and ``landmarks``, which have no orientation, are written as such in g2o files, the only ones that know.
+    ``planar`` poses are written as such in g2o files, and ``landmarks``, which have no orientation, in g2o and CSV files.
     """
     is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
     kind = "tum" if is_plain_text else _format_to_write(path, format)
     if kind == "g2o":
         g2o.write_poses(path, poses, planar, landmarks)
         return
+    if kind == "csv":
+        csvfile.write_poses(path, poses, landmarks)
+        return
     writers: dict[str, Callable[[PathLike, Poses], None]] = {
-        "csv": csvfile.write_poses,
         "3dmatch": threedmatch.write_poses,
         "tum": tum.write_poses,
         "epfl-rotations": epfl_rotations.write_poses,

@@ -3,6 +3,7 @@
 =====================  =====================================================================================
 ``result.json``        facts: what was solved, with which options, and what came of it; written last
 ``poses.csv``          the estimate, in the coordinates the graph came in, with all its digits, and the error bars
+                       (orientations of landmarks, and their error bars, are empty)
 ``poses.g2o, .tum``    the estimate for other programs, if all ids are integers (planar as planar; landmarks not in TUM)
 ``poses.mode-2.csv``   other modes, each with its own error bars
 ``minima.npz``         other minima of U that were found from other starts
@@ -32,7 +33,7 @@ import numpy as np
 from tempose._support.files import write_atomically
 from tempose._support.plain import json_text
 from tempose._support.tables import csv_text
-from tempose._typing import Array
+from tempose._typing import Array, Mask
 from tempose.errors import DrawsError, TemposeError
 from tempose.io import csvfile, g2o, tum
 from tempose.io.options import ReadOptions
@@ -43,6 +44,7 @@ from tempose.model.robust import RobustLikelihood
 Table = tuple[Sequence[str], Sequence[Any]]
 """Header and columns."""
 
+_ORIENTATION = ("qw", "qx", "qy", "qz", "theta_deg")
 _FILES = (
     "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
     "priors.npz", "likelihood.npz", "report.html",
@@ -83,8 +85,11 @@ def write_result(
         tum.write_poses(home / "poses.tum", posed, graph.world_origin)
     for old in home.glob("poses.mode-*.csv"):
         old.unlink()
-    written = {"poses.csv": with_poses(shown, pose_columns, graph.is_planar, graph.world_origin), **(tables or {})}
-    for name, table in written.items():
+    poses = with_poses(shown, pose_columns, graph.is_planar, graph.world_origin)
+    is_point = graph.is_landmark[[graph.index[name] for name in graph.reported]]
+    for name, table in {"poses.csv": poses, **(tables or {})}.items():
+        if name.startswith("poses") and np.any(is_point):
+            table = _without_orientations(table, is_point)
         write_atomically(home / name, csv_text(*table).encode())
     csvfile.write_graph(home / "graph.csv", graph)
     buffer = BytesIO()
@@ -158,6 +163,20 @@ def with_poses(poses: Poses, more: Table = ((), ()), planar: bool = False, world
     if world_origin is not None and np.any(world_origin):
         position = [list(column) for column in zip(*csvfile.point_texts(poses.position, world_origin), strict=True)]
     return header, [list(map(csvfile.name_text, poses.ids)), *position, *poses.wxyz.T, *theta, *more[1]]
+
+
+def _without_orientations(table: Table, is_point: Mask) -> Table:
+    """A table of poses whose cells on orientations are empty for landmarks (n,)."""
+    header, columns = table
+    turns = [
+        name in _ORIENTATION or name.removeprefix("mcse_").startswith(("sigma_rot", "sigma_rx", "sigma_ry", "sigma_rz"))
+        for name in header
+    ]
+    empty = is_point.tolist()
+    return header, [
+        [None if e else x for x, e in zip(column, empty, strict=True)] if turn else column
+        for column, turn in zip(columns, turns, strict=True)
+    ]
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
