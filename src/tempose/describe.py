@@ -7,7 +7,8 @@ lines for people. Terminal, page and ``result.json`` say the same because they a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,7 @@ __all__ = [
     "of_graph",
     "optimiser_trouble",
     "paper_noise",
+    "precisions",
     "reason",
     "seen_rarely",
     "sigmas",
@@ -179,6 +181,23 @@ def kept_noise(parameters: Parameters) -> list[str]:
         if name not in parameters.kept and scale != 1.0:
             lines.append(f"estimated noise of {what}: σ {scale:.3g} times as stated")
     return lines
+
+
+def precisions(facts: Mapping[str, Any]) -> str:
+    """Which precisions were used, and what one number per edge would have given: of ``overview.precisions``."""
+    axes, lost, count = facts["sigma_between_axes"], facts["sigma_if_correlations_dropped"], facts["correlated_edges"]
+    parts = []
+    if max(axes.values()) > 1.0 + 1e-6:
+        parts.append(
+            f"σ differs between axes by up to {axes['rotation']:.3g} times for rotations and {axes['translation']:.3g} times for "
+            "translations, which one number per edge (--precision isotropic) would average"
+        )
+    if lost is not None:
+        parts.append(
+            f"{_count(count, 'edge')} with correlations, without which (--precision se-sync) σ would be "
+            f"{lost['rotation']:.3g} times as large for rotations and {lost['translation']:.3g} times for translations"
+        )
+    return "precisions used in full: " + ("; ".join(parts) or "one number per edge would say the same")
 
 
 def paper_noise(graph: PoseGraph) -> str:

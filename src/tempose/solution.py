@@ -25,6 +25,7 @@ from tempose.analysis.diagnostics import Diagnostics, Level
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
+from tempose.analysis.overview import precisions
 from tempose.analysis.summary import NodeSummary, median_of_finite, relative_summary, reported
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
@@ -267,6 +268,7 @@ class Solution:
             "parameters": None if self.parameters is None else self.parameters.facts(),
             "optimiser": {"status": self.optimiser_status, "notices": list(self.optimum_notices)},
             "origin": dict(self.graph.origin),
+            "precisions": _precision_facts(self.graph),
             "options": self.options.as_dict(),
             "tuning": self.tuning,
             "notices": list(self.notices),
@@ -306,6 +308,9 @@ class Solution:
         chi = self.reduced_chi_square
         if math.isfinite(chi) and self.parameters is None:
             lines.append(f"reduced χ² {chi:.3g}: {describe.noise_fit(chi)}")
+        found = precisions(graph)
+        if found is not None:
+            lines.append(describe.precisions(found))
         if self.certificate is not None:
             lines.append(f"{self.certificate.status}: {describe.certificate(self.certificate)}")
         if self.draws is not None:
@@ -497,6 +502,11 @@ class NodeEstimate:
         """Angle about z of a planar node, degrees."""
         w, _, _, z = self.pose.wxyz
         return math.degrees(2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w))
+
+
+def _precision_facts(graph: PoseGraph) -> dict[str, Any]:
+    found = precisions(graph)
+    return {"used": "isotropic"} if found is None else {**found, "sentence": describe.precisions(found)}
 
 
 def _sampler_facts(draws: Draws | None) -> dict[str, Any] | None:

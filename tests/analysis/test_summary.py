@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tempose
 from tempose.analysis.summary import relative_summary, summarise
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
+from tempose.report.solution_page import report_data
 from tempose.sampling.draws import Draws
 from tempose.simulation import simulate
 
@@ -50,3 +52,24 @@ def test_covariance_of_a_relative_pose_is_that_of_numpy() -> None:
     turn = quat.log(quat.multiply(wxyz, quat.conjugate(wxyz[0])))
     expected = np.cov(np.concatenate([turn, t], axis=1).T)
     np.testing.assert_allclose(found.covariance, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_which_precisions_were_used_is_told_everywhere() -> None:
+    """Every rotation is tied to a translation with correlation 0.6: without it σ would be √(1 − 0.6²) = 0.8 times as large."""
+    sigma = np.array([0.02, 0.02, 0.02, 0.1, 0.1, 0.2])  # rotation first
+    correlation = np.eye(6) + 0.6 * (np.eye(6, k=3) + np.eye(6, k=-3))
+    information = np.linalg.inv(sigma[:, None] * correlation * sigma)
+    builder = tempose.GraphBuilder()
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        builder.add_edge(a, b, wxyz=[1.0, 0.0, 0.0, 0.0], translation=[float(b - a), 0.0, 0.0], information=information)
+    solution = tempose.solve(builder.build(), draws=0)
+    found = solution.facts()["precisions"]
+    assert found["used"] == "full" and found["correlated_edges"] == 3
+    assert found["sigma_between_axes"] == pytest.approx({"rotation": 1.0, "translation": 2.0}, rel=1e-6)
+    assert found["sigma_if_correlations_dropped"] == pytest.approx({"rotation": 0.8, "translation": 0.8}, rel=1e-6)
+    sentence = found["sentence"]
+    assert "2 times for translations" in sentence and "σ would be 0.8 times as large for rotations" in sentence
+    assert sentence in solution.summary().split("\n")
+    assert sentence in [fact.note for fact in report_data(solution).headline]
+    plain = tempose.solve(tempose.simulate(6, completeness=1.0).graph, draws=0)
+    assert plain.facts()["precisions"] == {"used": "isotropic"} and "precisions" not in plain.summary()

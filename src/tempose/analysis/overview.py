@@ -63,6 +63,27 @@ def overview(graph: PoseGraph) -> dict[str, Any]:
     }
 
 
+def precisions(graph: PoseGraph) -> dict[str, Any] | None:
+    """Which precisions a graph has, and what one number per edge would make of them; None if it has no others.
+
+    ``sigma_between_axes`` is the largest ratio of the σ along two axes of one edge, ``sigma_if_correlations_dropped`` the
+    median share of their σ that correlated edges would be left with.
+    """
+    if graph.is_isotropic:
+        return None
+    whole = graph.has_rotation, graph.ranks[1] == graph.dimension
+    ratio = [
+        float(np.sqrt(one[known].max(initial=1.0)))
+        for one, known in zip(precision.spreads(graph.information, graph.dimension), whole, strict=True)
+    ]
+    return {
+        "used": "full",
+        "sigma_between_axes": {"rotation": ratio[0], "translation": ratio[1]},
+        "correlated_edges": contents(graph)["correlated_edges"],
+        "sigma_if_correlations_dropped": _sigma_lost(graph),
+    }
+
+
 def _sigma_lost(graph: PoseGraph) -> dict[str, float] | None:
     """Median share of the σ of correlated edges that would be left if their correlations were dropped."""
     if graph.coupling is None:

@@ -10,6 +10,7 @@ import numpy as np
 from tempose import describe
 from tempose._typing import Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
+from tempose.analysis.overview import precisions
 from tempose.geometry import align
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -92,6 +93,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
         Fact("U at the estimate", f"{solution.potential:.6g}", "minus log posterior, 0 would be a perfect fit"),
         _fit(solution),
+        *_precisions(solution),
         Fact(
             "graph consistency",
             f"{graph_consistency(solution.graph, solution.estimate):.4f}",
@@ -133,6 +135,11 @@ def _fit(solution: Solution) -> Fact:
     note = "reduced χ², 1 if the stated noise is right"
     scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
     return Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")
+
+
+def _precisions(solution: Solution) -> list[Fact]:
+    found = precisions(solution.graph)
+    return [] if found is None else [Fact("precisions", found["used"], describe.precisions(found))]
 
 
 def _verdict(solution: Solution) -> list[Fact]:
