@@ -119,7 +119,7 @@ def test_se3_compose_and_inverse() -> None:
 
 
 @pytest.mark.parametrize("robust", [False, True])
-@pytest.mark.parametrize("kind", ALIGNMENTS)
+@pytest.mark.parametrize("kind", [kind for kind in ALIGNMENTS if kind != "none"])
 def test_alignment_recovers_a_similarity(kind: str, robust: bool) -> None:
     rng = np.random.default_rng(9)
     poses = quat.random_uniform(rng, 30), rng.standard_normal((30, 3))

@@ -1,10 +1,12 @@
 """How far poses are from the truth, and how well they agree with their graph.
 
-All errors are after alignment, which is part of the result: an error without its alignment means nothing.
+All errors are after alignment, which is part of the result: an error without its alignment means nothing. Only where the
+graph itself says where the world is, errors without alignment (``"none"``) mean something too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -46,14 +48,31 @@ class PoseErrors:
         return {**asdict(self), "alignment_in_words": ALIGNMENTS[self.alignment]}
 
 
-def pose_errors(estimate: Poses, truth: Poses, alignment: str = "se3", *, robust: bool = False) -> PoseErrors:
-    """Compare the nodes that both sets have, after aligning the estimate to the truth."""
+def pose_errors(
+    estimate: Poses,
+    truth: Poses,
+    alignment: str = "se3",
+    *,
+    robust: bool = False,
+    landmarks: Iterable[NodeId] = (),
+) -> PoseErrors:
+    """Compare the nodes that both sets have, after aligning the estimate to the truth.
+
+    ``landmarks`` count for positions only: rotations, also that of the alignment, and RPE are those of the other nodes.
+    """
     estimate, truth = common(estimate, truth)
-    fit = align((estimate.wxyz, estimate.position), (truth.wxyz, truth.position), alignment, robust=robust)
+    points = set(landmarks)
+    turned = np.array([name not in points for name in truth.ids], dtype=bool)
+    fit = align(
+        (estimate.wxyz, estimate.position), (truth.wxyz, truth.position), alignment, robust=robust, turned=turned
+    )
     moved = estimate.moved(fit)
-    rotation = np.degrees(quat.angle_between(truth.wxyz, moved.wxyz))
+    rotation = np.degrees(quat.angle_between(truth.wxyz, moved.wxyz))[turned]
+    if not len(rotation):
+        rotation = np.array([np.nan])
     distance = np.linalg.norm(truth.position - moved.position, axis=1)
-    rpe_rotation, rpe_translation = _relative_errors(moved, truth)
+    posed = [name for name in truth.ids if name not in points]
+    rpe_rotation, rpe_translation = _relative_errors(moved.select(posed), truth.select(posed))
     return PoseErrors(
         len(truth), alignment, robust, fit.scale,
         float(rotation.mean()), float(np.median(rotation)), float(rotation.max()),

@@ -115,8 +115,9 @@ def add_alignment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alignment",
         default="se3",
-        choices=["se3", "sim3", "positions-se3", "positions-sim3"],
-        help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone",
+        choices=["se3", "sim3", "positions-se3", "positions-sim3", "none"],
+        help="se3 (default) and sim3 take the rotation from the orientations; positions-* from the positions alone; none "
+        "compares poses as they are, in the world that both share",
     )
 
 

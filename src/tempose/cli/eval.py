@@ -10,6 +10,7 @@ from tempose.cli import console
 from tempose.cli.commands import Commands, add_alignment, add_command
 
 if TYPE_CHECKING:
+    from tempose.analysis.accuracy import PoseErrors
     from tempose.model.graph import PoseGraph
 
 
@@ -37,15 +38,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare poses with the truth."""
     from tempose.analysis.accuracy import graph_consistency, pose_errors
     from tempose.geometry import ALIGNMENTS
-    from tempose.io import read_poses
+    from tempose.io.files import read_vertices
+    from tempose.model.graph import WORLD
 
     path = Path(arguments.estimate)
     of_sfm = (path / "cameras.csv").is_file()  # of 'tempose sfm'; 'tempose solve' writes poses.csv
-    estimate = read_poses(path / ("cameras.csv" if of_sfm else "poses.csv") if path.is_dir() else path)
-    truth = read_poses(arguments.truth)
-    errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.l1_alignment)
+    estimate, _, points = read_vertices(path / ("cameras.csv" if of_sfm else "poses.csv") if path.is_dir() else path)
+    truth, _, true_points = read_vertices(arguments.truth)
+    landmarks = {*points, *true_points}
+    errors = pose_errors(estimate, truth, arguments.alignment, robust=arguments.l1_alignment, landmarks=landmarks)
     graph = _graph(arguments, path)
-    consistency = None if graph is None else graph_consistency(graph, estimate.select(graph.node_ids))
+    consistency = None
+    if graph is not None:
+        consistency = graph_consistency(graph, estimate.with_identity(WORLD).select(graph.node_ids))
+    plain = None
+    if errors.alignment != "none" and _in_the_world(path, graph):
+        plain = pose_errors(estimate, truth, "none", landmarks=landmarks)
     console.table(
         arguments,
         [
@@ -58,14 +66,31 @@ def run(arguments: argparse.Namespace) -> int:
             ("median translation error", f"{errors.median_translation:.6g}"),
             ("ATE, root mean square", f"{errors.ate_rmse:.6g}"),
             ("RPE, consecutive nodes", f"{errors.rpe_rotation_deg:.6g}° and {errors.rpe_translation:.6g}"),
+            *([] if plain is None else [("without alignment", _in_words(plain))]),
             (
                 "graph consistency",
                 "unknown: give the graph with --graph" if consistency is None else f"{consistency:.6f}",
             ),
         ],
     )
-    console.emit(arguments, {**errors.as_dict(), "graph_consistency": consistency})
+    more = {} if plain is None else {"without_alignment": plain.as_dict()}
+    console.emit(arguments, {**errors.as_dict(), **more, "graph_consistency": consistency})
     return 0
+
+
+def _in_words(errors: PoseErrors) -> str:
+    return f"MRE {errors.mean_rotation_deg:.6g}°, MTE {errors.mean_translation:.6g}, ATE {errors.ate_rmse:.6g}"
+
+
+def _in_the_world(path: Path, graph: PoseGraph | None) -> bool:
+    """Whether poses are those of a solve whose graph says where the world is."""
+    from tempose.io.result_directory import read_facts
+    from tempose.model.gauge import Gauge
+
+    if graph is None or not (path / "result.json").is_file():
+        return False
+    options = read_facts(path).get("options")
+    return isinstance(options, dict) and Gauge.parse(graph, options.get("gauge", "auto")).kind == "world"
 
 
 def _graph(arguments: argparse.Namespace, estimate: Path) -> PoseGraph | None:

@@ -121,13 +121,12 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
     if truth is not None:
         from tempose.analysis.accuracy import pose_errors
 
-        errors = pose_errors(solution.estimate, truth)
-        # the truth of rotations may have positions, but nothing here could find them
-        shift = f" and {errors.mean_translation:.4g}" if graph.has_translation.any() else ""
-        console.say(
-            arguments,
-            f"error to the truth: mean {errors.mean_rotation_deg:.4g}°{shift} (SE(3) alignment)",
-        )
+        kinds = {"se3": "SE(3) alignment", **({"none": "no alignment"} if solution.gauge.kind == "world" else {})}
+        for kind, words in kinds.items():
+            errors = pose_errors(solution.poses, truth, kind, landmarks=graph.landmarks)
+            # the truth of rotations may have positions, but nothing here could find them
+            shift = f" and {errors.mean_translation:.4g}" if graph.has_translation.any() else ""
+            console.say(arguments, f"error to the truth: mean {errors.mean_rotation_deg:.4g}°{shift} ({words})")
     page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
     console.say(arguments, f"written to {home}{page}")
     console.emit(arguments, {**solution.facts(), **record})

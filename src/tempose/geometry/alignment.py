@@ -35,6 +35,7 @@ ALIGNMENTS = {
     "sim3": "rotation from the orientations, then scale and translation from the positions",
     "positions-se3": "rotation and translation from the positions alone (Umeyama)",
     "positions-sim3": "rotation, scale and translation from the positions alone (Umeyama)",
+    "none": "none: both are in the same world",
 }
 
 
@@ -45,6 +46,7 @@ def align(
     *,
     robust: bool = False,
     weights: ArrayLike | None = None,
+    turned: ArrayLike | None = None,
 ) -> Similarity:
     """Similarity that moves the ``source`` poses on the ``target`` poses.
 
@@ -59,6 +61,8 @@ def align(
         nodes do not drag the frame with them.
     weights
         One non-negative weight per node.
+    turned
+        Which nodes (n,) have an orientation, by default all; at least one must, unless positions alone are aligned.
 
     Notes
     -----
@@ -72,10 +76,15 @@ def align(
     if len(a) != len(b) or len(a) == 0:
         raise ArgumentError(f"cannot align {len(a)} poses to {len(b)}: the two sets need the same nodes, at least one")
     base = np.ones(len(a)) if weights is None else np.asarray(weights, float)
+    has_turn = np.ones(len(a)) if turned is None else np.asarray(turned, float)
+    if kind == "none":
+        return Similarity(quat.IDENTITY, np.zeros(3))
     by_positions = kind.startswith("positions")
     with_scale = kind.endswith("sim3")
 
-    w_rot, w_pos = base, base
+    if not by_positions and not np.any(has_turn):
+        raise ArgumentError(f"nothing that is compared has an orientation; align by positions-{kind} instead")
+    w_rot, w_pos = base * has_turn, base
     nearest = 1e-9 * float(np.max(np.abs(b - b.mean(0)))) or 1.0  # all at one place: nothing to weigh
     for _ in range(100 if robust else 1):
         if by_positions:
@@ -86,9 +95,9 @@ def align(
         if not robust:
             break
         moved_wxyz, moved = result.apply(a_wxyz, a)
-        new_rot = base / np.maximum(quat.angle_between(b_wxyz, moved_wxyz), 1e-9)
+        new_rot = base * has_turn / np.maximum(quat.angle_between(b_wxyz, moved_wxyz), 1e-9)
         new_pos = base / np.maximum(np.linalg.norm(b - moved, axis=1), nearest)
-        new_rot, new_pos = new_rot / new_rot.sum(), new_pos / new_pos.sum()
+        new_rot, new_pos = new_rot / (new_rot.sum() or 1.0), new_pos / new_pos.sum()
         change = np.abs(new_rot - w_rot).sum() + np.abs(new_pos - w_pos).sum()
         w_rot, w_pos = new_rot, new_pos
         if change < 1e-10:

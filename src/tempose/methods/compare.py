@@ -203,7 +203,10 @@ def _evaluate(
         estimate = KNOWN[method][0](graph, **options)
     except (NotApplicable, MissingPackage) as why:
         return MethodRow(method, "left out", message=str(why)), None
-    errors = None if truth is None else pose_errors(estimate.poses, truth, alignment)
+    errors = None
+    if truth is not None:  # in the coordinates the graph came in
+        there = estimate.poses.shifted(graph.world_origin)
+        errors = pose_errors(there, truth, alignment, landmarks=graph.landmarks)
     # the truth of a rotation-only graph may have positions, but nothing here could find them
     metric = bool(graph.has_translation.any())
     row = MethodRow(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tempose._typing import Array, Motion
 from tempose.geometry import quaternion as quat
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 
 
@@ -37,7 +37,7 @@ class Residuals:
 
 
 def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
-    """Edge residuals, by the equations of the paper, for poses in the graph's node order."""
+    """Edge residuals, by the equations of the paper, for poses in the graph's node order, with or without the world."""
     relative, seen = predicted(graph, poses)
     error = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(relative))
     error = np.where(error[:, :1] < 0.0, -error, error)
@@ -51,6 +51,8 @@ def residuals(graph: PoseGraph, poses: Poses) -> Residuals:
 
 def predicted(graph: PoseGraph, poses: Poses) -> Motion:
     """What every edge would measure without noise: ``q_j q̄_i`` (m, 4) and ``μ_ij = R_j (c_i + R_iᵀ arm − c_j)`` (m, 3)."""
+    if graph.world is not None and len(poses) == graph.n_nodes - 1:  # it is the last
+        poses = poses.with_identity(WORLD)
     q, c = quat.conjugate(poses.wxyz), poses.position
     i, j = graph.edge_i, graph.edge_j
     seen = c[i] if graph.arm is None else c[i] + quat.rotate(poses.wxyz[i], graph.arm)

@@ -116,14 +116,14 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             )
         )
     if truth is not None:
-        errors = pose_errors(solution.estimate, truth)
-        facts.append(
-            Fact(
-                "error to truth",
-                f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}",
-                "means, after SE(3) alignment",
-            )
-        )
+        landmarks = solution.graph.landmarks
+        errors = pose_errors(solution.poses, truth, landmarks=landmarks)
+        note = "means, after SE(3) alignment"
+        if solution.gauge.kind == "world":
+            plain = pose_errors(solution.poses, truth, "none", landmarks=landmarks)
+            note += f"; without: {plain.mean_rotation_deg:.3g}°, {plain.mean_translation:.3g} {unit}"
+        value = f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}"
+        facts.append(Fact("error to truth", value, note))
     return facts
 
 
@@ -268,7 +268,9 @@ def _aligned_truth(solution: Solution, truth: Poses | None) -> np.ndarray[Any, n
     there = b.position + graph.world_origin
     position = a.position
     if solution.gauge.kind != "world":
-        position = a.moved(align((a.wxyz, a.position), (b.wxyz, there))).position
+        turned = ~graph.is_landmark[[graph.index[name] for name in ids]]
+        kind = "se3" if turned.any() else "positions-se3"
+        position = a.moved(align((a.wxyz, a.position), (b.wxyz, there), kind, turned=turned)).position
     out = np.full((len(estimate), 3), np.nan)
     out[[estimate.index[name] for name in ids]] = position
     return out

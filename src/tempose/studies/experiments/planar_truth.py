@@ -84,7 +84,7 @@ def run(cell: Cell) -> list[Row]:
     """One row for each kind of pairs: true relative poses inside the regions, errors, and the noise found."""
     graph, truth = scene(cell["data"], cell["precision"])
     solution = solve(graph, draws=0, noise=cell["noise"], seed=cell["seed"], analyse=False)
-    errors = pose_errors(solution.estimate, truth)
+    errors = pose_errors(solution.estimate, truth, landmarks=graph.landmarks)
     laplace = solution.laplace
     if laplace is None:
         return [{"status": "no Gaussian approximation"}]
