@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,27 @@ def test_the_table_has_what_is_marked_in_the_source_and_nothing_else() -> None:
     listed, judged = in_table(TABLE.read_text())
     assert sorted(listed) == sorted(in_source())
     assert len(listed) >= 10 and all(judged)
+
+
+def reasoned_in(text: str) -> list[tuple[str, str, str]]:
+    """Name, module and value of every constant in the document's list of those that are reasoned."""
+    return re.findall(r"^- `([\w, ]+)` in `([\w/]+\.py)` is `(.+?)`: ", text, flags=re.MULTILINE)
+
+
+def value_in(text: str, name: str) -> object:
+    """What a module gives to a constant, or to several at once."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).strip("()") == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{name} is not there")
+
+
+def test_reasoned_constants_have_the_values_of_the_source_and_no_mark() -> None:
+    found, marked = reasoned_in(TABLE.read_text()), {(c.module, c.name) for c in in_source()}
+    assert len(found) >= 7
+    for name, module, value in found:
+        assert value_in((SOURCE / module).read_text(), name) == ast.literal_eval(value), name
+        assert (module, name) not in marked
 
 
 def test_a_changed_value_another_place_and_a_lost_mark_are_seen() -> None:
