@@ -27,7 +27,7 @@ from tempose.analysis.modes import Mode, Modes
 from tempose.analysis.summary import NodeSummary, median_of_finite
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import tied_components
-from tempose.model.graph import PoseGraph
+from tempose.model.graph import WORLD, PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
 from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
@@ -87,12 +87,15 @@ def listed(names: Sequence[object], most: int) -> str:
 def counts(graph: PoseGraph) -> str:
     """What a graph holds: ``30 planar nodes, 5 landmarks, 80 edges, 4 absolute measurements, 1 component``."""
     landmarks, absolute = len(graph.landmarks), graph.n_edges - int(np.sum(graph.is_relative))
+    fixed = [
+        name for name in graph.fixed if name != WORLD
+    ]  # a single one only says where the frame is, without the world
     parts = [
         _count(len(graph.reported) - landmarks, "planar node" if graph.is_planar else "node"),
         *([_count(landmarks, "landmark")] if landmarks else []),
         _count(graph.n_edges - absolute, "edge"),
         *([_count(absolute, "absolute measurement")] if absolute else []),
-        *([_count(len(graph.fixed), "fixed node")] if len(graph.fixed) > 1 else []),
+        *([_count(len(fixed), "fixed node")] if len(fixed) > (graph.world is None) else []),
         _count(graph.n_components, "component"),
     ]
     return ", ".join(parts)
@@ -122,7 +125,8 @@ def of_graph(graph: PoseGraph) -> list[str]:
         )
     count = int(np.sum(~graph.has_translation & graph.is_relative))
     if count:
-        lines.append(f"{count} of {int(np.sum(graph.is_relative))} edges carry a rotation only")
+        verb = "carries" if count == 1 else "carry"
+        lines.append(f"{count} of {_count(int(np.sum(graph.is_relative)), 'edge')} {verb} a rotation only")
     return lines + seen_rarely(graph)
 
 
@@ -486,7 +490,7 @@ def distrusted(verdicts: EdgeVerdicts, most: int = 5) -> str:
     if not len(worst):
         return f"no edge of {verdicts.graph.n_edges} is distrusted"
     names = [f"{verdicts.name(k)} ({verdicts.inlier_probability[k]:.2f})" for k in worst]
-    return f"{len(worst)} of {verdicts.graph.n_edges} edges distrusted; worst: {listed(names, most)}"
+    return f"{len(worst)} of {_count(verdicts.graph.n_edges, 'edge')} distrusted; worst: {listed(names, most)}"
 
 
 def competing(found: RobustSolution, most: int = 3) -> list[str]:
@@ -505,7 +509,7 @@ def competitor(other: Competitor) -> str:
         odds = f"odds e^{other.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
     return (
         f"a competing solution keeps {other.kept} edges where the one reported keeps {other.kept_by_chosen} ({odds}); "
-        f"it has {len(other.moved)} nodes elsewhere: {listed([ids[v] for v in other.moved], 8)}"
+        f"it has {_count(len(other.moved), 'node')} elsewhere: {listed([ids[v] for v in other.moved], 8)}"
     )
 
 

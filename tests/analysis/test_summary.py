@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose import describe
 from tempose.analysis.summary import relative_summary, summarise
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -73,3 +74,15 @@ def test_which_precisions_were_used_is_told_everywhere() -> None:
     assert sentence in [fact.note for fact in report_data(solution).headline]
     plain = tempose.solve(tempose.simulate(6, completeness=1.0).graph, draws=0)
     assert plain.facts()["precisions"] == {"used": "isotropic"} and "precisions" not in plain.summary()
+
+
+def test_counts_are_in_the_singular_and_know_a_fixed_node_beside_the_world() -> None:
+    builder = tempose.GraphBuilder().add_node(0, np.eye(4), fixed=True).add_landmark("x")
+    builder.add_edge(0, 1, wxyz=[1.0, 0.0, 0.0, 0.0], translation=[1.0, 0.0, 0.0], sigma_rot_deg=1.0, sigma_trans=0.1)
+    builder.add_sighting(1, "x", [0.0, 1.0, 0.0], sigma=0.1)
+    assert (
+        describe.counts(builder.build()) == "2 nodes, 1 landmark, 2 edges, 1 component"
+    )  # one that is fixed is the frame
+    builder.add_position(1, [1.0, 0.0, 0.0], sigma=0.1)
+    expected = "2 nodes, 1 landmark, 2 edges, 1 absolute measurement, 1 fixed node, 1 component"
+    assert describe.counts(builder.build()) == expected

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tempose
 from tempose.cli import main
 
 RESULT_KEYS = {
@@ -163,7 +164,7 @@ def test_two_components_a_rotation_only_edge_and_string_ids(tmp_path: Path, caps
     assert main(["solve", str(path), "-o", str(tmp_path / "o"), "--draws", "20"]) == 0
     told = capsys.readouterr().err
     assert "2 components" in told
-    assert "1 of 5 edges carry a rotation only" in told
+    assert "1 of 5 edges carries a rotation only" in told
     facts = json.loads((tmp_path / "o" / "result.json").read_text())
     assert facts["n_components"] == 2
     with open(tmp_path / "o" / "poses.csv") as handle:
@@ -234,3 +235,16 @@ def test_the_compilation_message_comes_until_kernels_are_on_disk(
     assert told() == (0 if quiet else 1)
     monkeypatch.undo()
     assert told() == 0
+
+
+def test_convert_counts_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "g.csv"
+    tempose.write_graph(
+        path,
+        tempose.GraphBuilder()
+        .add_edge(0, 1, wxyz=[1.0, 0.0, 0.0, 0.0], translation=[1.0, 0.0, 0.0], sigma_rot_deg=1.0, sigma_trans=0.1)
+        .add_position(1, [1.0, 0.0, 0.0], sigma=0.1)
+        .build(),
+    )
+    assert main(["convert", str(path), str(tmp_path / "h.csv")]) == 0
+    assert "2 nodes, 2 edges; 1 measured position\n" in "".join(capsys.readouterr())

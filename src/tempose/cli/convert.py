@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     lost = left_out(graph, arguments.output)
     console.notice(arguments, *([lost] if lost else []))
     nodes = len(graph.reported)
-    console.say(arguments, f"{arguments.output}: {nodes} nodes, {graph.n_edges} edges{_more(contents(graph))}")
+    counted = f"{_count(nodes, 'node', 'nodes')}, {_count(graph.n_edges, 'edge', 'edges')}"
+    console.say(arguments, f"{arguments.output}: {counted}{_more(contents(graph))}")
     console.emit(arguments, {"output": arguments.output, "n_nodes": nodes, "n_edges": graph.n_edges, **contents(graph)})
     return 0
 
@@ -57,7 +58,7 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
 
     poses, planar, landmarks = read_vertices(arguments.input, arguments.format)
     if landmarks and not str(arguments.output).lower().endswith((".g2o", ".csv")):
-        what = "1 landmark" if len(landmarks) == 1 else f"{len(landmarks)} landmarks"
+        what = _count(len(landmarks), "landmark", "landmarks")
         console.notice(arguments, f"{what} left out: only g2o and CSV files hold poses without an orientation")
         poses = poses.select([name for name in poses.ids if name not in set(landmarks)])
         landmarks = ()
@@ -67,17 +68,21 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
+
+
 def _more(found: dict[str, Any]) -> str:
     """What else a graph holds, in words: ``; planar, 3 landmarks``."""
     words = ["planar"] if found["dimension"] == 2 else []
     words += [
-        f"{found[key]} {text}"
-        for key, text in (
-            ("n_landmarks", "landmarks"),
-            ("measured_positions", "measured positions"),
-            ("measured_attitudes", "measured attitudes"),
-            ("n_fixed", "fixed"),
-            ("correlated_edges", "edges with correlations"),
+        _count(found[key], one, more)
+        for key, one, more in (
+            ("n_landmarks", "landmark", "landmarks"),
+            ("measured_positions", "measured position", "measured positions"),
+            ("measured_attitudes", "measured attitude", "measured attitudes"),
+            ("n_fixed", "fixed", "fixed"),
+            ("correlated_edges", "edge with correlations", "edges with correlations"),
         )
         if found[key]
     ]
