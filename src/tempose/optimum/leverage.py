@@ -26,8 +26,9 @@ def used_of_edges(graph: PoseGraph, sigma: Array) -> tuple[Array, Array]:
         moved = moved + B @ sigma[:, :3]
         rotation = rotation + np.einsum("mab,mac,mcb->m", B, P, moved[:, :, :3])
     translation = np.einsum("mab,mba->m", P, moved[:, :, 3:])
-    if B is None:  # what is outside of 0 … rank is rounding, of matrices that are nearly singular
-        return np.clip(rotation, 0.0, graph.ranks[0]), np.clip(translation, 0.0, graph.ranks[1])
-    # the parts of correlated edges may leave it, not their sum
-    excess = rotation + translation - np.clip(rotation + translation, 0.0, graph.freedom)
-    return np.asarray(rotation - 0.5 * excess), np.asarray(translation - 0.5 * excess)
+    # what is below zero is rounding, of matrices that are nearly singular; above the number of what is measured it may be, for an
+    # edge that hardly counts. The parts of correlated edges may leave this, not their sum
+    if B is None:
+        return np.maximum(rotation, 0.0), np.maximum(translation, 0.0)
+    below = np.minimum(rotation + translation, 0.0)
+    return np.asarray(rotation - 0.5 * below), np.asarray(translation - 0.5 * below)
