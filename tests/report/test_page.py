@@ -425,6 +425,7 @@ def test_rings_have_the_size_of_the_covariance():
 
 
 def test_a_plane_is_drawn_flat():
+    pytest.importorskip("matplotlib")
     axes = plot_graph(flat_data(), factor=1.0)
     assert axes.name == "rectilinear"
     rings = [c for c in axes.collections if len(c.get_paths()) and len(c.get_paths()[0].vertices) > 10]
