@@ -261,22 +261,31 @@ def test_locations_against_a_general_solver() -> None:
     found, converged, _ = locations(graph, gamma, w)
     assert converged
 
-    def smooth(x: np.ndarray) -> tuple[float, np.ndarray]:
-        p, d = x[: 3 * n].reshape(n, 3), x[3 * n :]
-        e = p[i] - p[j] - d[:, None] * gamma
-        size = np.sqrt(np.sum(e * e, axis=1) + 1e-8)
-        pull, slope = (w / size)[:, None] * e, np.zeros((n, 3))
-        np.add.at(slope, i, pull)
-        np.add.at(slope, j, -pull)
-        return float(np.sum(w * size)), np.concatenate([slope.ravel(), -np.sum(pull * gamma, axis=1)])
-
-    start = np.concatenate([3.0 * made.truth.position.ravel(), np.full(m, 2.0)])
-    general = optimize.minimize(
-        smooth, start, jac=True, method="L-BFGS-B", bounds=[(None, None)] * (3 * n) + [(1.0, None)] * m,
-        options={"maxiter": 400, "maxfun": 2000},
-    )  # fmt: skip
-    assert value(found) <= general.fun * (1.0 + 1e-6)
-    assert value(found) == pytest.approx(general.fun, rel=1e-2)
+    # cutting planes: |e| is the largest uᵀe, so that few unit vectors u give a linear programme whose value is below the least
+    size, e = 3 * n + m, np.arange(m)
+    take = np.zeros((3 * m, size))  # rows (edge, axis): the deviation p_i − p_j − d γ
+    for k in range(3):
+        take[3 * e + k, 3 * i + k], take[3 * e + k, 3 * j + k], take[3 * e + k, 3 * n + e] = 1.0, -1.0, -gamma[:, k]
+    held = [(0.0, 0.0)] * 3 + [(None, None)] * (3 * n - 3)
+    bounds = held + [(1.0, None)] * m + [(0.0, None)] * m
+    cost = np.concatenate([np.zeros(size), w])
+    edge, unit = np.repeat(e, 6), np.tile(np.vstack([np.eye(3), -np.eye(3)]), (m, 1))
+    above, below = np.inf, -np.inf
+    for _ in range(100):
+        rows = np.einsum("ck,cks->cs", unit, take.reshape(m, 3, size)[edge])
+        lengths = np.zeros((len(edge), m))
+        lengths[np.arange(len(edge)), edge] = -1.0
+        best = optimize.linprog(cost, np.hstack([rows, lengths]), np.zeros(len(edge)), bounds=bounds)
+        deviation = (take @ best.x[:size]).reshape(m, 3)
+        below, above = best.fun, min(above, value(best.x[: 3 * n].reshape(n, 3)))
+        if above - below < 1e-7 * above:
+            break
+        norm = np.linalg.norm(deviation, axis=1)
+        far = norm > 1e-12
+        edge, unit = np.concatenate([edge, e[far]]), np.vstack([unit, deviation[far] / norm[far, None]])
+    assert above == pytest.approx(below, rel=1e-6)
+    assert value(found) == pytest.approx(below, rel=1e-6)
+    assert value(3.0 * made.truth.position) > 1.01 * below
 
 
 def test_parallel_rigidity() -> None:
