@@ -105,6 +105,11 @@ def test_noise_can_be_estimated_without_wrong_edges(problem):
     assert solution.reduced_chi_square == pytest.approx(1.0, abs=0.02)
     assert solution.graph.median_sigmas == pytest.approx((math.radians(3.0), 0.05), rel=0.1)
     assert solution.certificate.certified
+    sigma_rot, sigma_trans = solution.graph.median_sigmas
+    assert f"noise estimated: σ = {math.degrees(sigma_rot):.3g}° and {sigma_trans:.3g} per axis" in solution.summary()
+    assert "stated noise" not in solution.summary()
+    facts = {fact.label: fact.value for fact in report_data(solution).headline}
+    assert "fit" not in facts and facts["estimated noise"].startswith("σ = ")
 
 
 def test_given_noise_is_left_alone(problem):

@@ -45,6 +45,7 @@ __all__ = [
     "competitor",
     "distrusted",
     "edge_checks",
+    "estimated_noise",
     "kept_noise",
     "listed",
     "loose",
@@ -467,11 +468,19 @@ def edge_checks(checks: EdgeChecks) -> str:
     )
 
 
-def noise_levels(verdicts: EdgeVerdicts) -> str:
+def noise_levels(graph: PoseGraph) -> str:
     """Median σ of rotations and translations."""
-    sigma_rot, sigma_trans = verdicts.graph.median_sigmas
-    text = f"σ = {math.degrees(sigma_rot):.3g}°"
-    return text if math.isnan(sigma_trans) else f"{text} and {sigma_trans:.3g}"
+    sigma_rot, sigma_trans = graph.median_sigmas
+    found = [f"{math.degrees(sigma_rot):.3g}°"] * (not math.isnan(sigma_rot))
+    return f"σ = {' and '.join(found + [f'{sigma_trans:.3g}'] * (not math.isnan(sigma_trans)))}"
+
+
+def estimated_noise(graph: PoseGraph, p: Parameters) -> str:
+    """The noise that a solve without wrong edges has estimated, and how it differs from what was stated."""
+    return (
+        f"noise estimated: {noise_levels(graph)} per axis, {p.rotation_scale:.3g} times (rotations) and "
+        f"{p.translation_scale:.3g} times (translations) as stated"
+    )
 
 
 def noise(verdicts: EdgeVerdicts) -> str:
@@ -479,7 +488,7 @@ def noise(verdicts: EdgeVerdicts) -> str:
     p = verdicts.parameters
     core = "Gaussian" if math.isinf(p.tail) else f"heavy-tailed (ν = {p.tail:g})"
     return (
-        f"noise {'estimated' if verdicts.estimated else 'as given'}: {noise_levels(verdicts)} per axis; inliers are {core}, "
+        f"noise {'estimated' if verdicts.estimated else 'as given'}: {noise_levels(verdicts.graph)} per axis; inliers are {core}, "
         f"{100.0 * p.inlier_probability:.3g} % of the edges"
     )
 

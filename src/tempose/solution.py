@@ -308,6 +308,8 @@ class Solution:
         chi = self.reduced_chi_square
         if math.isfinite(chi) and self.parameters is None:
             lines.append(f"reduced χ² {chi:.3g}: {describe.noise_fit(chi)}")
+        elif self.parameters is not None and self.verdicts is None:
+            lines.append(describe.estimated_noise(graph, self.parameters))
         found = precisions(graph)
         if found is not None:
             lines.append(describe.precisions(found))

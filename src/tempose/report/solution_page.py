@@ -128,6 +128,9 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
 
 
 def _fit(solution: Solution) -> Fact:
+    if solution.parameters is not None and solution.verdicts is None:  # χ² is 1 whatever the noise: it was made so
+        note = describe.estimated_noise(solution.graph, solution.parameters)
+        return Fact("estimated noise", describe.noise_levels(solution.graph), note)
     chi = solution.reduced_chi_square
     if not np.isfinite(chi):
         return Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")
@@ -208,7 +211,7 @@ def _distrust_verdict(verdicts: EdgeVerdicts) -> list[Fact]:
     p = verdicts.parameters.inlier_probability
     return [
         Fact("distrusted edges", str(count) if count else "none", distrusted, "warn" if count else "good"),
-        Fact("estimated noise" if verdicts.estimated else "noise", describe.noise_levels(verdicts), noise),
+        Fact("estimated noise" if verdicts.estimated else "noise", describe.noise_levels(verdicts.graph), noise),
         Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
     ]
 
