@@ -24,7 +24,7 @@ from tempose.analysis.diagnostics import (
 )
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
-from tempose.analysis.summary import NodeSummary, median_of_finite
+from tempose.analysis.summary import NodeSummary, median_sigma
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import tied_components
 from tempose.model.graph import WORLD, PoseGraph
@@ -202,6 +202,10 @@ def precisions(facts: Mapping[str, Any]) -> str:
             f"{_count(count, 'edge')} with correlations, without which (--precision se-sync) σ would be "
             f"{lost['rotation']:.3g} times as large for rotations and {lost['translation']:.3g} times for translations"
         )
+    if facts["open_edges"]:
+        parts.append(
+            f"{_count(facts['open_edges'], 'edge')} without information along some axis, which no single number can say"
+        )
     return "precisions used in full: " + ("; ".join(parts) or "one number per edge would say the same")
 
 
@@ -293,7 +297,7 @@ def noise_fit(reduced_chi_square: float) -> str:
 
 def sigmas(nodes: NodeSummary) -> str:
     """Median error bars."""
-    rot, pos = median_of_finite(nodes.sigma_rot_deg), median_of_finite(nodes.sigma_pos)
+    rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
     open_ = " (rotations are not determined)" if rot > ANY_TURN_DEG else ""
     return f"{rot:.3g}°{open_} and {pos:.3g} length units"
 
@@ -454,6 +458,8 @@ def _percent(mode: Mode) -> str:
 
 def edge_checks(checks: EdgeChecks) -> str:
     """Whether an edge contradicts the rest."""
+    if not checks.determined:
+        return "no edge is checked by the others: not all poses are determined"
     if not checks.n_checked:
         return "no edge is checked by the others: there are no loops"
     worst = int(checks.order[0])

@@ -26,7 +26,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
-from tempose.analysis.summary import NodeSummary, median_of_finite, relative_summary, reported
+from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -286,8 +286,8 @@ class Solution:
                 "gauge": str(self.gauge),
                 "frame": FRAME,
                 "order": ORDER,
-                "median_sigma_rot_deg": plain(median_of_finite(nodes.sigma_rot_deg) if nodes is not None else math.nan),
-                "median_sigma_pos": plain(median_of_finite(nodes.sigma_pos) if nodes is not None else math.nan),
+                "median_sigma_rot_deg": plain(median_sigma(nodes.sigma_rot_deg) if nodes is not None else math.nan),
+                "median_sigma_pos": plain(median_sigma(nodes.sigma_pos) if nodes is not None else math.nan),
             },
             "modes": None if self.modes is None else self.modes.facts(),
             "diagnostics": None if found is None else {**found.facts(), **words},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tempose
 from tempose import describe
-from tempose.analysis.summary import relative_summary, summarise
+from tempose.analysis.summary import median_sigma, relative_summary, summarise
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge
@@ -74,6 +76,36 @@ def test_which_precisions_were_used_is_told_everywhere() -> None:
     assert sentence in [fact.note for fact in report_data(solution).headline]
     plain = tempose.solve(tempose.simulate(6, completeness=1.0).graph, draws=0)
     assert plain.facts()["precisions"] == {"used": "isotropic"} and "precisions" not in plain.summary()
+
+
+def test_measured_along_some_axes_only_is_not_one_number() -> None:
+    made = tempose.simulate(6, completeness=1.0, gps=4, seed=1).graph
+    precision = made.translation_precision_matrices.copy()
+    precision[made.is_absolute, 2, 2] = 0.0  # no heights
+    found = tempose.solve(replace(made, translation_precision=precision), draws=0).facts()["precisions"]
+    assert found["open_edges"] == 4 and "4 edges without information along some axis" in found["sentence"]
+    assert "would say the same" not in found["sentence"]
+
+
+def test_medians_are_of_nodes_that_are_not_held() -> None:
+    """One edge, one node held: the median σ is the other's."""
+    builder = tempose.GraphBuilder()
+    builder.add_edge(0, 1, wxyz=[1, 0, 0, 0], translation=[1.0, 0.0, 0.0], sigma_rot_deg=2.0, sigma_trans=0.05)
+    solution = tempose.solve(builder.build(), draws=0)
+    assert solution.facts()["uncertainty"]["median_sigma_rot_deg"] == pytest.approx(2.0, rel=1e-3)
+    assert median_sigma(np.array([0.0, 0.0])) == 0.0 and np.isnan(median_sigma(np.array([np.nan])))
+    assert median_sigma(np.array([0.0, 3.0, np.nan])) == 3.0
+
+
+def test_edges_of_an_undetermined_graph_are_not_said_to_lack_loops() -> None:
+    builder = tempose.GraphBuilder(planar=True)
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        builder.add_edge(a, b, angle=0.0, translation=[float(b - a), 0.0], sigma_rot_deg=1.0, sigma_trans=0.1)
+    tree = tempose.solve(builder.build().with_edges(np.array([True, True, False])), draws=0)
+    assert "there are no loops" in tree.summary()
+    builder.add_sighting(0, "x", [1.0, 1.0], sigma=0.1).add_sighting("lost", "x", [1.0, 1.0], sigma=0.1)
+    loose = tempose.solve(builder.build(), draws=0)
+    assert "not all poses are determined" in loose.summary() and "no loops" not in loose.summary()
 
 
 def test_counts_are_in_the_singular_and_know_a_fixed_node_beside_the_world() -> None:

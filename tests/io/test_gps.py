@@ -91,6 +91,7 @@ def test_latitudes_become_metres_east_north_and_up(tmp_path: Path) -> None:
     found = with_fixes(graph, read_fixes(written(tmp_path, table)))
     np.testing.assert_allclose(found.j_from_i_t[-2:], [[0, 0, 0], [0, 111.205, 1.0]], atol=2e-2)
     assert found.origin["geodetic_origin"] == "48.137 11.575 520.0" and not np.any(found.world_origin)
+    assert any("up of the first fix (latitude 48.137, longitude 11.575, height 520.0)" in one for one in found.notices)
     assert found.inlier_prior is not None and found.inlier_prior[-1] == 0.9 and found.arm is not None
     assert found.arm[-1].tolist() == [0, 0, 1.5] and found.is_isotropic
 

@@ -158,6 +158,8 @@ class EdgeChecks:
         covariance of what the rest says.
     redundancy
         Share (m,) of the edge's noise that shows up in its residual, 0 … 1: low means that an error here could hide.
+    determined
+        Whether all poses are determined; if not, nothing is checked.
     """
 
     edges: tuple[tuple[NodeId, NodeId], ...]
@@ -168,6 +170,7 @@ class EdgeChecks:
     p_translation: Array
     log_spread: Array
     redundancy: Array
+    determined: bool = True
 
     @property
     def n_checked(self) -> int:
@@ -240,7 +243,7 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
     except NotPositiveDefiniteError:
         nothing = np.full(m, np.nan)
         none = np.zeros(m, dtype=np.int64)
-        return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m))
+        return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m), determined=False)
     sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
     root, range_ = _information_roots(posterior)
     r = residuals(graph, estimate)

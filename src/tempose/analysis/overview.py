@@ -67,7 +67,8 @@ def precisions(graph: PoseGraph) -> dict[str, Any] | None:
     """Which precisions a graph has, and what one number per edge would make of them; None if it has no others.
 
     ``sigma_between_axes`` is the largest ratio of the σ along two axes of one edge, ``sigma_if_correlations_dropped`` the
-    median share of their σ that correlated edges would be left with.
+    median share of their σ that correlated edges would be left with, ``open_edges`` the number of those whose rotation or
+    translation is measured along some axes only.
     """
     if graph.is_isotropic:
         return None
@@ -76,8 +77,11 @@ def precisions(graph: PoseGraph) -> dict[str, Any] | None:
         float(np.sqrt(one[known].max(initial=1.0)))
         for one, known in zip(precision.spreads(graph.information, graph.dimension), whole, strict=True)
     ]
+    turns, moves = graph.ranks
+    some = ((turns > 0) & (turns < len(graph.axes) - graph.dimension)) | ((moves > 0) & (moves < graph.dimension))
     return {
         "used": "full",
+        "open_edges": int(np.sum(some)),
         "sigma_between_axes": {"rotation": ratio[0], "translation": ratio[1]},
         "correlated_edges": contents(graph)["correlated_edges"],
         "sigma_if_correlations_dropped": _sigma_lost(graph),

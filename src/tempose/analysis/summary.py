@@ -60,10 +60,11 @@ class NodeSummary:
     n_draws: int
 
 
-def median_of_finite(x: Array) -> float:
-    """Median of what is finite; NaN if nothing is."""
-    finite = x[np.isfinite(x)]
-    return float(np.median(finite)) if len(finite) else math.nan
+def median_sigma(sigma: Array) -> float:
+    """Median of the σ of what is neither held nor unknown (0 and NaN); 0 if all that is known is held, NaN if nothing is."""
+    known = sigma[np.isfinite(sigma)]
+    free = known[known > 0.0]
+    return float(np.median(free)) if len(free) else 0.0 if len(known) else math.nan
 
 
 def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:

@@ -194,6 +194,10 @@ def with_fixes(graph: PoseGraph, fixes: Fixes) -> PoseGraph:
     where = {"positions": Path(fixes.path).name}
     if fixes.geodetic_origin is not None:
         where["geodetic_origin"] = " ".join(map(repr, fixes.geodetic_origin))
+        lat, lon, height = fixes.geodetic_origin
+        notices.append(
+            f"positions are metres east, north and up of the first fix (latitude {lat!r}, longitude {lon!r}, height {height!r})"
+        )
     graph = replace(graph, notices=tuple(notices), origin={**graph.origin, **where})
     first = graph.n_edges - len(rows)
     for k, sigmas in zip(*absolute.contradictions(graph), strict=True):

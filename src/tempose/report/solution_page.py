@@ -11,6 +11,7 @@ from tempose import describe
 from tempose._typing import Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.analysis.overview import precisions
+from tempose.analysis.summary import median_sigma
 from tempose.geometry import align
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -102,11 +103,11 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     ]
     nodes, draws = solution.nodes, solution.draws
     if nodes is not None:
-        rot, pos = np.nanmedian(nodes.sigma_rot_deg), nodes.sigma_pos[np.isfinite(nodes.sigma_pos)]
+        rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
         source = f"{nodes.n_draws} draws{_of_mode(solution)}" if nodes.source == "draws" else "Gaussian approximation"
         facts.append(Fact("median rotation σ", f"{rot:.3g}°", f"per axis, from {source}"))
-        if len(pos):
-            facts.append(Fact("median position σ", f"{np.median(pos):.3g} {unit}", f"per axis, from {source}"))
+        if np.isfinite(pos):
+            facts.append(Fact("median position σ", f"{pos:.3g} {unit}", f"per axis, from {source}"))
     if draws is not None and draws.n_draws:
         facts.append(
             Fact(

@@ -11,7 +11,7 @@ import numpy as np
 
 from tempose._support.plain import plain
 from tempose._support.progress import ProgressHook, silent
-from tempose.analysis.summary import median_of_finite
+from tempose.analysis.summary import median_sigma
 from tempose.errors import ParseError
 from tempose.io.colmap.cameras import read_camera
 from tempose.io.colmap.model import is_model
@@ -83,12 +83,12 @@ class Reconstruction:
             ],
             "excess_rot_deg": float(np.degrees(s.excess[0])),
             "excess_direction_deg": float(np.degrees(s.excess[1])),
-            "median_sigma_rot_deg": plain(median_of_finite(sigma_rot)),
-            "median_sigma_pos": plain(median_of_finite(sigma_pos)),
+            "median_sigma_rot_deg": plain(median_sigma(sigma_rot)),
+            "median_sigma_pos": plain(median_sigma(sigma_pos)),
             "points": {status.label: count for status, count in scene.structure.counts().items()},
             "sigma_px": scene.structure.sigma_px,
             "diameter": scene.structure.diameter,
-            "median_sigma_point": plain(median_of_finite(scene.structure.sigma[scene.structure.good])),
+            "median_sigma_point": plain(median_sigma(scene.structure.sigma[scene.structure.good])),
             "draws": scene.structure.n_draws,
             "gauge": words.gauge(scene.gauge),
             "unit": scene.unit,
