@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tempose.model import robust as likelihood
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.robust import RobustLikelihood, outlier_spread
+from tempose.model.robust import LEAST_WEIGHT, RobustLikelihood, outlier_spread
 from tempose.numerics.potential import minibatch_gradient, robust_edge
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
@@ -96,34 +97,180 @@ def test_many_different_concentrations_are_interpolated_to_the_same_normalisers(
     assert together[::37] == pytest.approx(np.array(alone), abs=1e-5)
 
 
-def test_outlier_density_is_a_wide_gaussian_times_uniform():
+def wrong(t: np.ndarray, outlier_sigma: float, precision: np.ndarray) -> np.ndarray:
+    """Logarithm of the outlier density (m,) of edges that measure the translations t (m, 3)."""
+    m = len(t)
+    pairs, q = [(k, k + 1) for k in range(m)], np.tile(quat.IDENTITY, (m, 1))
+    graph = PoseGraph.from_concentrations(
+        pairs, q, t, concentration=np.full(m, 9.0), translation_precision=np.tile(precision, (m, 1, 1))
+    )
+    return RobustLikelihood.of(graph, 0.5, outlier_sigma=outlier_sigma).log_outlier
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_outlier_density_integrates_to_one_and_is_as_high_as_a_gaussian(k):
+    sigma = np.array([0.02, 0.3, 0.7])[:k]
+    spread = np.sqrt(2.5**2 + 25.0 * sigma**2)
+    precision = np.zeros((3, 3))
+    precision[:k, :k] = np.diag(sigma**-2)
+    x, w = np.polynomial.legendre.leggauss(400)
+    log_r = 30.0 * x  # lengths in units of the spread, from e^-30 to e^30
+    direction = np.array([0.6, -0.48, 0.64])[:k]
+    t = np.zeros((400, 3))
+    t[:, :k] = np.exp(log_r)[:, None] * spread * direction / np.linalg.norm(direction)
+    density = np.exp(wrong(t, 2.5, precision)) * spread.prod()
+    area = 2.0 * math.pi ** (0.5 * k) / math.gamma(0.5 * k)
+    inside = 30.0 * w @ (density * area * np.exp(k * log_r))
+    volume = math.log(2.0) + 30.0 * k - math.log(2.0 / (math.pi * k) * 2.0 ** (0.5 * k) * math.gamma(1.0 + 0.5 * k))
+    beyond = 1.0 - 2.0 / math.pi * math.atan(volume / k)  # of the half-Cauchy density of asinh V
+    assert inside + beyond == pytest.approx(1.0, rel=1e-5)
+    assert 0.005 < beyond < 0.05  # even e^30 is not out of reach, as it is for a Gaussian
+    at_zero = wrong(np.zeros((1, 3)), 2.5, precision)[0]
+    assert at_zero == pytest.approx(stats.norm.logpdf(0.0, scale=spread).sum(), rel=1e-12)
+    for r in (1.0, 2.0, 3.0):  # and much like one for lengths as usual
+        t = np.zeros((1, 3))
+        t[0, 0] = r * spread[0]
+        gaussian = stats.norm.logpdf(t[0, :k], scale=spread).sum()
+        assert abs(wrong(t, 2.5, precision)[0] - gaussian) < 1.6
+
+
+def test_wrong_rotations_are_uniform():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, 5, 12, "full", rotation_only=True)
     likelihood = RobustLikelihood.of(graph, 0.5, outlier_sigma=2.5)
-    has = graph.has_translation
-    expected = stats.norm.logpdf(graph.j_from_i_t[has], scale=2.5).sum(axis=1)
-    assert likelihood.log_outlier[has] == pytest.approx(expected, rel=1e-12)
-    assert np.all(likelihood.log_outlier[~has] == 0.0)
-    assert outlier_spread(graph) == pytest.approx(np.sqrt(np.mean(graph.j_from_i_t[has] ** 2)))
+    assert np.all(likelihood.log_outlier[~graph.has_translation] == 0.0)
+    assert np.all(likelihood.log_outlier[graph.has_translation] != 0.0)
+
+
+def test_the_spread_is_that_of_gaussian_translations_and_of_no_account_to_gross_errors():
+    rng = np.random.default_rng(1)
+    t = 3.0 * rng.standard_normal((4001, 3))
+    q = np.tile(quat.IDENTITY, (4001, 1))
+    graph = PoseGraph.from_concentrations([(k, k + 1) for k in range(4001)], q, t, concentration=9.0)
+    assert outlier_spread(graph) == pytest.approx(3.0, rel=0.02)
+    gross = graph.j_from_i_t.copy()
+    gross[0] *= 1e6
+    gross[1:201] *= 1e3
+    assert outlier_spread(replace(graph, j_from_i_t=gross)) == pytest.approx(3.0, rel=0.08)
+    assert np.sqrt(np.mean(gross**2)) > 1e3  # negative control: the root mean square
+    still = np.where(np.arange(4001)[:, None] < 3000, 0.0, graph.j_from_i_t)  # a robot that stands
+    assert outlier_spread(replace(graph, j_from_i_t=still)) == pytest.approx(3.0, rel=0.05)
+    assert outlier_spread(replace(graph, j_from_i_t=0.0 * t)) == 1.0
 
 
 def test_a_direction_without_precision_is_in_neither_density():
     graph = one_edge(10.0, np.diag([4.0, 4.0, 0.0])[None], [1.0, 2.0, 50.0])
-    likelihood = RobustLikelihood.of(graph, 0.5, outlier_sigma=2.0)
-    assert likelihood.freedom[0] == 5.0
-    assert likelihood.log_outlier[0] == pytest.approx(stats.norm.logpdf([1.0, 2.0], scale=2.0).sum())
+    flat = one_edge(10.0, np.diag([4.0, 4.0, 0.0])[None], [1.0, 2.0, 0.0])
+    found, expected = (RobustLikelihood.of(one, 0.5, outlier_sigma=2.0) for one in (graph, flat))
+    assert found.freedom[0] == 5.0
+    assert found.log_outlier[0] == expected.log_outlier[0]
+    lower = stats.norm.logpdf(0.0, scale=math.sqrt(4.0 + 25.0 / 4.0)) * 2
+    assert lower - 2.0 < found.log_outlier[0] < lower
 
 
-def test_heavy_core_is_the_gamma_mixture_it_says():
-    d, tail = 6.0, 3.0
+@pytest.mark.parametrize("d", [1.0, 6.0])
+def test_heavy_core_is_the_mixture_it_says(d):
+    tail, least = 3.0, LEAST_WEIGHT
     likelihood = RobustLikelihood(np.ones(1), np.zeros(1), np.zeros(1), np.array([d]), tail)
-    prior = stats.gamma(0.5 * tail, scale=2.0 / tail)
+    power = 0.5 * (tail + d) - 1.0
+
+    def moment(k: float, energy: float) -> float:  # of w^k e^(−we) w^(d/2) with w of its density, by v = w − ε
+        return integrate.quad(
+            lambda v: v**power * (v + least) ** k * math.exp(-0.5 * tail * v - (v + least) * energy), 0, np.inf
+        )[0]
+
+    rng = np.random.default_rng(0)
     for energy in (0.0, 0.7, 9.0):
-        mixed = integrate.quad(lambda w, e=energy: prior.pdf(w) * w ** (0.5 * d) * math.exp(-w * e), 0, np.inf)[0]
-        unit = integrate.quad(lambda w: prior.pdf(w) * w ** (0.5 * d), 0, np.inf)[0]
-        mean = integrate.quad(lambda w, e=energy: prior.pdf(w) * w ** (1 + 0.5 * d) * math.exp(-w * e), 0, np.inf)[0]
-        assert likelihood.core(np.array([energy]))[0] == pytest.approx(-math.log(mixed / unit), rel=1e-7, abs=1e-9)
-        assert likelihood.core_weight(np.array([energy]))[0] == pytest.approx(mean / mixed, rel=1e-7)
+        e = np.array([energy])
+        mixed = moment(0, energy)
+        assert likelihood.core(e)[0] == pytest.approx(-math.log(mixed / moment(0, 0.0)), rel=1e-7, abs=1e-9)
+        mean, square = moment(1, energy) / mixed, moment(2, energy) / mixed
+        assert likelihood.core_weight(e)[0] == pytest.approx(mean, rel=1e-7)
+        drawn = np.array([likelihood.draw_weights(e, rng)[0] for _ in range(4000)])
+        assert drawn.min() > least
+        assert abs(drawn.mean() - mean) < 4.0 * math.sqrt((square - mean**2) / 4000)
+
+
+# ---------------------------------------------------------------------- the grosser the error, the surer the verdict
+
+EVERY_TAIL = [math.inf, 16.0, 8.0, 4.0, 2.0, 1.0]
+LEVER = np.array([3.0, -2.0, 1.0])
+PRECISIONS = {  # concentrations, precisions of translations, planar
+    "space": (2e4, 1e4 * np.eye(3), False),
+    "wide noise": (8.0, 0.05 * np.eye(3), False),
+    "translation twice as far as its noise": (2e4, 0.25 * np.eye(3), False),
+    "anisotropic": (np.diag([2e4, 5.0, 900.0]), np.diag([1e6, 4.0, 1e-4]), False),
+    "a plane": (2e4, np.diag([1e4, 1e4, 0.0]), True),
+    "one translation": (2e4, np.diag([1e4, 0.0, 0.0]), False),
+    "a position": (0.0, 1e4 * np.eye(3), False),
+    "a height": (0.0, np.diag([0.0, 0.0, 4.0]), False),
+    "a sighting": (0.0, np.diag([1e4, 1e4, 25.0]), False),
+}
+
+
+def log_odds_of_wrong(kind: str, tail: float, offset: np.ndarray, angle: np.ndarray | float = 0.0) -> np.ndarray:
+    """Log odds (m,) that edges are wrong that measure ``LEVER`` with these errors: lengths along a direction, angles about z."""
+    concentration, precision, planar = PRECISIONS[kind]
+    m = len(offset)
+    known = np.diag(precision) > 0.0
+    lever = np.where(known, LEVER, 0.0)
+    t = lever + offset[:, None] * np.where(known, np.array([0.5, 0.7, 0.4]), 0.0)
+    q = quat.exp(np.broadcast_to(angle, m)[:, None] * np.array([0.0, 0.0, 1.0]))
+    wxyz = quat.multiply(q, np.tile(quat.IDENTITY, (m, 1)))
+    matrices = (
+        concentration if np.ndim(concentration) else concentration * (np.diag([0, 0, 1.0]) if planar else np.eye(3))
+    )
+    graph = PoseGraph(
+        ("a", "b"), np.zeros(m, int), np.ones(m, int), wxyz, t,
+        np.full(m, concentration) if planar else np.tile(matrices, (m, 1, 1)), np.tile(precision, (m, 1, 1)),
+        dimension=2 if planar else 3,
+    )  # fmt: skip
+    a, b = np.zeros(3), np.where(known, LEVER, 0.0)
+    poses = Poses(("a", "b"), np.tile(quat.IDENTITY, (2, 1)), np.array([b, a]))
+    likelihood = RobustLikelihood.of(graph, 0.9, tail=tail, outlier_sigma=2.0)
+    energy = Posterior(graph).energies(poses)
+    assert energy[0] < 1e-12
+    return likelihood.core(energy) + likelihood.log_odds
+
+
+def precision_along(kind: str) -> float:
+    """Of the error along the direction of :func:`log_odds_of_wrong`."""
+    direction = np.array([0.5, 0.7, 0.4])
+    return float(direction**2 @ np.diag(PRECISIONS[kind][1]))
+
+
+@pytest.mark.parametrize("tail", EVERY_TAIL)
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_the_larger_an_error_of_translation_the_more_probably_it_is_wrong(kind, tail):
+    error = np.concatenate([[0.0], np.geomspace(1e-3, 2e6, 400)])  # up to a million times the spread
+    odds = log_odds_of_wrong(kind, tail, error)
+    falls, energy = np.maximum.accumulate(odds) - odds, error**2 * precision_along(kind)
+    assert falls[energy > 4.0].max() == 0.0
+    assert falls.max() < 0.02  # within the noise the outlier density may fall faster by a trifle
+    assert odds[-1] > 9.0
+    assert odds[0] < 0.0  # negative control: an edge without error is right
+
+
+@pytest.mark.parametrize("tail", EVERY_TAIL)
+@pytest.mark.parametrize("kind", ["space", "wide noise", "anisotropic", "a plane"])
+def test_the_larger_an_error_of_rotation_the_more_probably_it_is_wrong(kind, tail):
+    angle = np.linspace(0.0, math.pi, 200)
+    assert np.all(np.diff(log_odds_of_wrong(kind, tail, np.zeros(200), angle)) > 0.0)
+
+
+def test_half_a_turn_and_metres_for_millimetres_are_wrong_however_heavy_the_tail():
+    """At σ = 0.38° and 1 cm, in a scene of 2 m: what a Gaussian density of wrong translations has called right."""
+    lam, tau = 2.0 / math.radians(0.38) ** 2, 1e4
+    for t, energy in [
+        ([3.0, 1.0, 0.0], lam + 0.5 * tau * 3.3**2),  # half a turn, 3.3 m off
+        ([3.0, 1.0, 0.0], lam),  # half a turn alone
+        ([3000.0, 1000.0, 0.0], 0.5 * tau * 3160.0**2),  # metres for millimetres
+    ]:
+        likelihood = RobustLikelihood.of(one_edge(lam, tau, t), 0.9, tail=1.0, outlier_sigma=2.0)
+        assert likelihood.inlier_probability(np.array([energy]))[0] < 0.01
+    gaussian = stats.norm.logpdf(t, scale=2.0).sum()  # negative control: what was there before, with Student's core
+    odds = likelihood.log_odds + gaussian - likelihood.log_outlier
+    assert 3.5 * math.log1p(2.0 * energy) + odds[0] < -100.0
 
 
 # ---------------------------------------------------------------------- ρ and its derivatives
@@ -287,8 +434,9 @@ def test_newton_ends_at_a_minimum_of_the_robust_potential(tail):
 @pytest.mark.parametrize("tail", [np.inf, 8.0, 1.0])
 def test_the_table_of_isotropic_normalisers_is_right_inside_and_beyond_its_ends(tail: float) -> None:
     concentration = np.array([1e-7, 1e-5, 3e-3, 0.7, 12.3, 4567.8, 3e9, 5e15])
-    exact = likelihood._log_mean_over_rotations(np.repeat(concentration[:, None], 3, axis=1), tail)
-    assert np.abs(likelihood._isotropic(concentration, tail) - exact).max() < 1e-6
+    for moves in (0.0, 3.0):
+        exact = likelihood._log_mean_over_rotations(np.repeat(concentration[:, None], 3, axis=1), tail, moves=moves)
+        assert np.abs(likelihood._isotropic(concentration, tail, moves=moves) - exact).max() < 1e-6
 
 
 @pytest.mark.parametrize(("tail", "error"), [(1.0, 2e-3), (4.0, 1e-4), (math.inf, 1e-10)])
@@ -298,4 +446,5 @@ def test_precise_edges_of_three_concentrations_each_are_normalised_by_the_same_t
     exact = likelihood._log_mean_over_rotations(values, tail)
     turned = np.linalg.qr(rng.standard_normal((60, 3, 3)))[0]
     matrices = turned @ (values[:, :, None] * np.swapaxes(turned, 1, 2))
-    assert np.abs(likelihood._log_rotation_integral(matrices, tail) - exact).max() < error
+    found = likelihood._log_integral(matrices, tail, np.full(60, 3.0), np.zeros(60))
+    assert np.abs(found - exact).max() < error

@@ -6,18 +6,34 @@ probability :math:`\pi_k`, from the inlier density, and else from a broad one th
 .. math::
 
     p(\text{inlier}) = c_k\, e^{-\mathrm{core}(e_k)}, \qquad
-    p(\text{outlier}) = o_k = \frac{1}{\text{all rotations}} \cdot N(t_{ij};\, 0, \sigma_o^2 I) .
+    p(\text{outlier}) = o_k = \frac{1}{\text{all rotations}} \cdot o(t_{ij}) .
 
 Densities are with respect to the uniform probability measure on rotations (those about z, in the plane) times Lebesgue measure on
-translations. A wrong position of a single node is anywhere where the measured ones are: their mean and their spread take the
-place of 0 and :math:`\sigma_o`. Correlations change no constant: given the rotation they only shift the translation. The
-core is e itself (Bingham × Gaussian), or heavy-tailed: if the edge's precisions are multiplied by an unknown w,
-:math:`w \sim \Gamma(\tfrac\nu2, \tfrac\nu2)`, with d numbers in the measurement,
+translations. Correlations change no constant: given the rotation they only shift the translation. The
+core is e itself (Bingham × Gaussian), or heavy-tailed: the edge's precisions are multiplied by an unknown :math:`w > \varepsilon`,
+so that, with d numbers in the measurement,
 
-.. math::  \mathrm{core}(e) = \tfrac{\nu + d}{2} \log\left(1 + \tfrac{2e}{\nu}\right) .
+.. math::  \mathrm{core}(e) = \tfrac{\nu + d}{2} \log\left(1 + \tfrac{2e}{\nu}\right) + \varepsilon e .
 
-This *is* the density, normalised exactly; that it comes from such w is exact for translations and small angles. Given the
-energy, :math:`w \sim \Gamma(\tfrac{\nu+d}2, \tfrac\nu2 + e)`. With the indicator summed out,
+This *is* the density, normalised exactly; that of w is proportional to
+:math:`(w - \varepsilon)^{(\nu + d)/2 - 1} w^{-d/2} e^{-\nu w/2}`, which but for ε is :math:`\Gamma(\tfrac\nu2, \tfrac\nu2)` (for
+translations and small angles). Given the energy, :math:`w - \varepsilon \sim \Gamma(\tfrac{\nu+d}2, \tfrac\nu2 + e)`. The noise of
+a right measurement is thus at most :math:`1/\sqrt\varepsilon = 100` times what it usually is. Without ε no error would be too
+large for a right measurement: rotations end at 180°, and there a heavy tail could beat the density of wrong ones.
+
+**Wrong translations** of k numbers have the spread s of the measured ones, and a tail heavier than any core: with
+:math:`V = (|t|/s)^k/R^k` a ball's volume,
+
+.. math::  o(t) = \frac{1}{(2\pi)^{k/2} s^k} \cdot \frac{1}{\sqrt{1 + V^2}\,(1 + (\tfrac1k\operatorname{asinh} V)^2)}, \qquad
+           R^k = \frac{2}{\pi k}\, 2^{k/2}\, \Gamma(1 + \tfrac k2),
+
+which is as high at 0 as :math:`N(0, s^2 I)` and not far from it up to 3s; it never falls faster than :math:`|t|^{-(k+1)}`, as the
+heaviest core (ν = 1) does, and in the end like :math:`|t|^{-k}/\log^2|t|`, as slowly as a density can. Its integral is that of a
+half-Cauchy density, of asinh V. Along each axis s² is :math:`\sigma_o^2 + (5\sigma)^2`: wrong measurements are noisy, too, and
+with a narrower density a larger error could look better. So the grosser an error, the surer the verdict. A wrong position of a
+single node is anywhere where the measured ones are: their centre and spread take the place of 0 and :math:`\sigma_o`.
+
+With the indicator summed out,
 
 .. math::
 
@@ -36,9 +52,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import interpolate, special
+from scipy import interpolate, special, stats
 
-from tempose._typing import Array
+from tempose._typing import Array, Mask
 from tempose.errors import ArgumentError
 from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer
@@ -46,6 +62,9 @@ from tempose.model.graph import PoseGraph
 
 _LOG_AREA = math.log(2.0 * math.pi**2)
 _LOG_2PI = math.log(2.0 * math.pi)
+# chosen on: Madrid and EPFL rotations; the largest power of ten that leaves their errors as they are without it
+LEAST_WEIGHT = 1e-4  # ε of heavy-tailed cores: right measurements are at most a hundred times as noisy as usual
+_WIDER = 5.0  # σ: wrong translations are spread at least that wide; with less, larger errors could look better
 _FEW = 4  # different concentrations whose normaliser is integrated one by one; more are interpolated
 _LOWEST, _HIGHEST, _SPACING = 1e-4, 1e14, 0.1  # concentrations of the table, and the spacing of their logarithms
 _NARROW = 1e4  # concentrations above it (σ < 0.8°) are joined to one: an error of the logarithm of 2e-3 for ν = 1, 1e-4 for ν = 4
@@ -112,14 +131,14 @@ class RobustLikelihood:
         center, absolute_sigma = absolute_spread(graph)
         wide = np.where(graph.is_absolute, absolute_sigma or sigma, sigma)
         values, seen, rank = _translations(graph, np.where(graph.is_absolute[:, None], center, 0.0))
-        log_outlier = -0.5 * rank * (_LOG_2PI + 2.0 * np.log(wide)) - 0.5 * np.sum(seen**2, axis=1) / wide**2
         known = values > 0.0
+        variance = np.square(scales[1])[..., None] / np.where(known, values, np.inf)
+        log_outlier = _log_wide(seen, np.sqrt(wide[:, None] ** 2 + _WIDER**2 * variance), known)
         half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
         turns = graph.ranks[0]
-        log_inlier = half_log_det - rank * np.log(scales[1]) + _log_translation_factor(rank, tail, turns)
         scaled = _scaled(graph.concentration, scales[0])
-        log_inlier = log_inlier - _log_rotation_integral(scaled, tail, turns, graph.is_planar)
-        return cls(pi, log_inlier, log_outlier, turns + rank, tail)
+        log_integral = _log_integral(scaled, tail, turns, rank, graph.is_planar)
+        return cls(pi, half_log_det - rank * np.log(scales[1]) - log_integral, log_outlier, turns + rank, tail)
 
     # ------------------------------------------------------------------ of the energy
 
@@ -133,13 +152,13 @@ class RobustLikelihood:
         """Minus the logarithm of the inlier density, 0 at 0."""
         if math.isinf(self.tail):
             return energy
-        return 0.5 * (self.tail + self.freedom) * np.log1p(2.0 * energy / self.tail)
+        return 0.5 * (self.tail + self.freedom) * np.log1p(2.0 * energy / self.tail) + LEAST_WEIGHT * energy
 
     def core_weight(self, energy: Array) -> Array:
         """Derivative of the core: 1, or the mean of the edge's unknown factor w given its energy."""
         if math.isinf(self.tail):
             return np.ones_like(energy)
-        return (self.tail + self.freedom) / (self.tail + 2.0 * energy)
+        return (self.tail + self.freedom) / (self.tail + 2.0 * energy) + LEAST_WEIGHT
 
     def potential(self, energy: Array) -> Array:
         """ρ."""
@@ -150,13 +169,13 @@ class RobustLikelihood:
         return np.asarray(special.expit(-self.core(energy) - self.log_odds))
 
     def weight(self, energy: Array) -> Array:
-        """ρ′ = γ core′, between 0 and 1 + d/ν."""
+        """ρ′ = γ core′, between 0 and 1 + d/ν + ε."""
         return self.inlier_probability(energy) * self.core_weight(energy)
 
     def curvature(self, energy: Array) -> Array:
         """ρ″ = γ core″ − γ (1 − γ) core′², never positive."""
         gamma, slope = self.inlier_probability(energy), self.core_weight(energy)
-        bend = 0.0 if math.isinf(self.tail) else -2.0 * slope / (self.tail + 2.0 * energy)
+        bend = 0.0 if math.isinf(self.tail) else -2.0 * (slope - LEAST_WEIGHT) / (self.tail + 2.0 * energy)
         return gamma * bend - gamma * special.expit(self.core(energy) + self.log_odds) * slope**2
 
     def log_density(self, energy: Array) -> Array:
@@ -165,13 +184,21 @@ class RobustLikelihood:
             inlier = np.log(self.prior) + self.log_inlier - self.core(energy)
             return np.logaddexp(inlier, np.log1p(-self.prior) + self.log_outlier)
 
+    def draw_weights(self, energy: Array, rng: np.random.Generator) -> Array:
+        """Each edge's factor w (m,) of its precisions given its energy and that it is right: 1 for the Gaussian core."""
+        if math.isinf(self.tail):
+            return np.ones_like(energy)
+        shape = 0.5 * (self.tail + self.freedom)
+        return LEAST_WEIGHT + rng.standard_gamma(shape) / (0.5 * self.tail + energy)
+
     @cached_property
     def rows(self) -> Array:
-        """What the kernels read (m, 3): a, (ν + d)/2 and 2/ν; the last is 0 for the Gaussian core."""
+        """What the kernels read (m, 4): a; ε, (ν + d)/2 and 2/ν of the core, which are 1, 0 and 0 for the Gaussian one."""
+        one = np.ones_like(self.freedom)
         if math.isinf(self.tail):
-            return np.stack([self.log_odds, np.zeros_like(self.freedom), np.zeros_like(self.freedom)], axis=1)
+            return np.stack([self.log_odds, one, 0.0 * one, 0.0 * one], axis=1)
         half = 0.5 * (self.tail + self.freedom)
-        return np.stack([self.log_odds, half, np.full_like(half, 2.0 / self.tail)], axis=1)
+        return np.stack([self.log_odds, LEAST_WEIGHT * one, half, 2.0 / self.tail * one], axis=1)
 
 
 def _scaled(concentration: Array, scale: float | Array) -> Array:
@@ -181,13 +208,18 @@ def _scaled(concentration: Array, scale: float | Array) -> Array:
 
 
 def outlier_spread(graph: PoseGraph) -> float:
-    """Root mean square per axis of the measured translations between nodes; 1 if there are none."""
-    t = graph.j_from_i_t[graph.has_translation & ~graph.is_absolute, : graph.dimension]
-    return float(np.sqrt(np.mean(t**2))) or 1.0 if len(t) else 1.0
+    """Spread per axis of the measured translations between nodes, about 0; 1 if there are none.
+
+    From the median of their squared lengths, which is the standard deviation of Gaussian ones, and of no account to a few gross
+    errors. Those of exactly zero count only if there are no others.
+    """
+    _, seen, rank = _translations(graph, np.zeros(3))
+    between = (rank > 0) & ~graph.is_absolute
+    return _median_spread(np.sum(seen[between] ** 2, axis=1), rank[between]) or 1.0
 
 
 def absolute_spread(graph: PoseGraph) -> tuple[Array, float]:
-    """Mean (3,) of the measured positions of single nodes, and their root mean square per axis about it; 0 if there are none.
+    """Median (3,) of the measured positions of single nodes, and their spread per axis about it; 0 if there are none.
 
     With a single place there is no spread: that of the translations between nodes stands in.
     """
@@ -195,12 +227,33 @@ def absolute_spread(graph: PoseGraph) -> tuple[Array, float]:
     fixes = graph.has_translation & doubted & (graph.edge_j == (-1 if graph.world is None else graph.world))
     known = np.diagonal(graph.translation_precision_matrices[fixes], axis1=1, axis2=2) > 0.0
     known[:, graph.dimension :] = False
-    t = np.where(known, graph.j_from_i_t[fixes], 0.0)
     if not np.any(known):
         return np.zeros(3), 0.0
-    center = t.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    spread = float(np.sqrt(np.mean((t - center)[known] ** 2)))
-    return center, spread if spread > 1e-9 * float(np.abs(t).max(initial=0.0)) else outlier_spread(graph)
+    t = graph.j_from_i_t[fixes]
+    center = np.array([np.median(t[known[:, a], a]) if np.any(known[:, a]) else 0.0 for a in range(3)])
+    away = np.where(known, t - center, 0.0)
+    spread = _median_spread(np.sum(away**2, axis=1), known.sum(axis=1))
+    return center, spread if spread > 1e-9 * float(np.abs(center).max()) else outlier_spread(graph)
+
+
+def _median_spread(squares: Array, numbers: Array) -> float:
+    """σ per axis of Gaussian vectors whose squared lengths (m,) these are, each of that many numbers; 0 if there are none."""
+    some = squares > 0.0
+    if not np.any(some):
+        return 0.0
+    return float(np.sqrt(np.median(squares[some] / stats.chi2.median(numbers[some]))))
+
+
+def _log_wide(t: Array, spread: Array, known: Mask) -> Array:
+    """Logarithm of the density of wrong translations (m,), of ``spread`` (m, 3) along each known axis of t (m, 3)."""
+    k = known.sum(axis=1)
+    log_height = -0.5 * k * _LOG_2PI - np.sum(np.log(spread), axis=1, where=known)
+    with np.errstate(divide="ignore"):
+        log_length = np.log(np.linalg.norm(np.where(known, t / spread, 0.0), axis=1))
+    log_volume = np.maximum(k, 1) * log_length - 0.5 * k * math.log(2.0) - special.gammaln(1.0 + 0.5 * k)
+    log_volume = np.where(k > 0, log_volume + np.log(0.5 * math.pi * np.maximum(k, 1)), -np.inf)
+    arc = np.where(log_volume > 20.0, log_volume + math.log(2.0), np.arcsinh(np.exp(np.minimum(log_volume, 20.0))))
+    return np.asarray(log_height - 0.5 * np.logaddexp(0.0, 2.0 * log_volume) - np.log1p((arc / np.maximum(k, 1)) ** 2))
 
 
 def _translations(graph: PoseGraph, center: Array) -> tuple[Array, Array, Array]:
@@ -221,87 +274,98 @@ def _translations(graph: PoseGraph, center: Array) -> tuple[Array, Array, Array]
     return values, np.where(known, along, 0.0), known.sum(axis=1).astype(float)
 
 
-def _log_translation_factor(rank: Array, tail: float, turns: Array) -> Array:
-    """Logarithm of 1/∫ of the translation's part, for unit precision, of edges with ``turns`` (m,) numbers of rotation.
+def _log_integral(concentration: Array, tail: float, turns: Array, moves: Array, planar: bool = False) -> Array:
+    """Logarithm (m,) of the integral of ``exp(−core)`` of ``turns + moves`` numbers.
 
-    With heavy tails the d-dimensional core integrates over k translations to that of d − k numbers, times
-    ``(πν)^{k/2} Γ((ν + d − k)/2) / Γ((ν + d)/2)``.
+    It is the mean over all rotations, and the integral over ``moves`` (m,) translations of unit precision.
     """
-    if math.isinf(tail):
-        return -0.5 * rank * _LOG_2PI
-    return (
-        special.gammaln(0.5 * (tail + turns + rank))
-        - special.gammaln(0.5 * (tail + turns))
-        - 0.5 * rank * math.log(math.pi * tail)
-    )
-
-
-def _log_rotation_integral(
-    concentration: Array, tail: float, turns: Array | float = 3.0, planar: bool = False
-) -> Array:
-    """Logarithm (m,) of the mean over all rotations of what is left: ``exp(−core)`` of ``turns`` (m,) numbers."""
-    axes = 1 if planar else 3
-    if concentration.ndim == 1:
-        if concentration.max(initial=0.0) == concentration.min(initial=np.inf):
-            return np.full(len(concentration), _log_mean_over_rotations(np.full((1, axes), concentration[0]), tail)[0])
-        unique, where = np.unique(concentration, return_inverse=True)
-        if len(unique) <= _FEW:
-            return _log_mean_over_rotations(np.repeat(unique[:, None], axes, axis=1), tail)[where]
-        return _isotropic(unique, tail, axes)[where]
-    values = np.maximum(concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration), 0.0)
-    sure = values.min(axis=1) > _NARROW
-    if math.isinf(tail):
-        return _log_mean_over_rotations(values, tail)
-    out = np.zeros(len(values))
-    if sure.sum() > _FEW:
-        # where the sphere is as good as flat only the product of the three concentrations counts
-        out[sure] = _isotropic(np.exp(np.log(values[sure]).mean(axis=1)), tail)
-    else:
-        sure = np.zeros_like(sure)
-    turns = np.broadcast_to(turns, len(values))
-    for count in np.unique(turns[~sure & (turns > 0)]):  # fewer for edges that say nothing about some axes
-        here = ~sure & (turns == count)
-        out[here] = _log_mean_over_rotations(values[here], tail, float(count))
+    out = np.zeros(len(concentration))
+    for count in np.unique(moves):
+        here = moves == count
+        out[here] = _log_integral_of_alike(concentration[here], tail, turns[here], float(count), planar)
     return out
 
 
-def _isotropic(concentration: Array, tail: float, axes: int = 3) -> Array:
+def _log_integral_of_alike(concentration: Array, tail: float, turns: Array, moves: float, planar: bool) -> Array:
+    """:func:`_log_integral` of edges that measure equally many translations."""
+    axes = 1 if planar else 3
+    if concentration.ndim == 1:
+        unique, where = np.unique(concentration, return_inverse=True)
+        if len(unique) <= _FEW or math.isinf(tail):
+            values = np.repeat(unique[:, None], axes, axis=1)
+            turned = np.where(unique > 0.0, float(axes), 0.0)
+            return _by_turns(values, tail, turned, moves)[where]
+        out = _isotropic(unique, tail, axes, moves)
+        if unique[0] == 0.0:
+            out[0] = _log_mean_over_rotations(np.zeros((1, axes)), tail, 0.0, moves)[0]
+        return out[where]
+    values = np.maximum(concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration), 0.0)
+    if math.isinf(tail):
+        return _log_mean_over_rotations(values, tail, moves=moves)
+    sure = values.min(axis=1) > _NARROW
+    if sure.sum() <= _FEW:
+        return _by_turns(values, tail, turns, moves)
+    out = np.empty(len(values))
+    # where the sphere is as good as flat only the product of the three concentrations counts
+    out[sure] = _isotropic(np.exp(np.log(values[sure]).mean(axis=1)), tail, 3, moves)
+    out[~sure] = _by_turns(values[~sure], tail, turns[~sure], moves)
+    return out
+
+
+def _by_turns(values: Array, tail: float, turns: Array, moves: float) -> Array:
+    """:func:`_log_mean_over_rotations` of edges with ``turns`` (m,) numbers each: fewer if nothing is known of some axes."""
+    out = np.empty(len(values))
+    for count in np.unique(turns):
+        here = turns == count
+        out[here] = _log_mean_over_rotations(values[here], tail, float(count), moves)
+    return out
+
+
+def _isotropic(concentration: Array, tail: float, axes: int = 3, moves: float = 0.0) -> Array:
     """:func:`_log_mean_over_rotations` of equal concentrations λ (k,), to 1e-6, by a table and its two asymptotes.
 
-    For small λ the logarithm is proportional to λ, for large λ it falls by ½ log λ an axis.
+    For small λ the logarithm changes in proportion to λ, for large λ it falls by ½ log λ an axis.
     """
-    table = _isotropic_table(tail, axes)
+    at_zero, table = _isotropic_table(tail, axes, moves)
     inside = np.clip(concentration, _LOWEST, _HIGHEST)
     above = -0.5 * axes * np.log(np.maximum(concentration / _HIGHEST, 1.0))
-    return np.asarray(table(np.log(inside)) * np.minimum(concentration / _LOWEST, 1.0) + above)
+    change = table(np.log(inside)) - at_zero
+    return np.asarray(at_zero + change * np.minimum(concentration / _LOWEST, 1.0) + above)
 
 
-@lru_cache(maxsize=16)
-def _isotropic_table(tail: float, axes: int = 3) -> interpolate.CubicSpline:
-    """:func:`_log_mean_over_rotations` of equal concentrations as a function of log λ; made once for each ν."""
+@lru_cache(maxsize=64)
+def _isotropic_table(tail: float, axes: int = 3, moves: float = 0.0) -> tuple[float, interpolate.CubicSpline]:
+    """:func:`_log_mean_over_rotations` of equal concentrations: at 0, and as a function of log λ; made once for each ν."""
     x = np.arange(math.log(_LOWEST), math.log(_HIGHEST) + 2.0 * _SPACING, _SPACING)
-    return interpolate.CubicSpline(x, _log_mean_over_rotations(np.repeat(np.exp(x)[:, None], axes, axis=1), tail))
+    values = np.repeat(np.concatenate([[0.0], np.exp(x)])[:, None], axes, axis=1)
+    found = _log_mean_over_rotations(values, tail, moves=moves)
+    return float(found[0]), interpolate.CubicSpline(x, found[1:])
 
 
-def _log_mean_over_rotations(concentrations: Array, tail: float, turns: float | None = None) -> Array:
-    """Mean over S³ of ``exp(−νᵀΛν)``, or of ``(1 + 2νᵀΛν/ν_t)^(−(ν_t + d)/2)``, for Λ = diag of (k, 3).
+def _log_mean_over_rotations(
+    concentrations: Array, tail: float, turns: float | None = None, moves: float = 0.0
+) -> Array:
+    """Mean over S³ of the integral of ``exp(−core(νᵀΛν + ½|t|²))`` over ``moves`` numbers t, for Λ = diag of (k, 3).
 
-    With one concentration each, (k, 1), the mean is over the circle. The numbers d are as many as there are axes, or ``turns``.
-    The power is a Gamma mixture of exponentials, ``∫ u^(α−1) e^(−u(1 + 2E/ν_t)) du / Γ(α)`` with α = (ν_t + d)/2, so its mean
-    is one of Bingham (or von Mises) normalisers; in log u, the trapezoidal rule converges geometrically.
+    With one concentration each, (k, 1), the mean is over the circle. Rotations have as many numbers as there are axes, or
+    ``turns``. The power in a heavy-tailed core is a Gamma mixture of exponentials,
+    ``(1 + 2E/ν_t)^(−α) = ∫ u^(α−1) e^(−u(1 + 2E/ν_t)) du / Γ(α)`` with α = (ν_t + d)/2, so the integral is one of Gaussians and of
+    Bingham (or von Mises) normalisers at the precisions ``2u/ν_t + ε``; in log u, the trapezoidal rule converges geometrically.
     """
     if math.isinf(tail):
-        return _log_mean_of_exponential(concentrations)
-    shape = 0.5 * (tail + (concentrations.shape[1] if turns is None else turns))
-    # to the right the integrand falls like exp(−u); to the left like u^(ν_t/2), and like u^α where 2uλ/ν_t < 1
-    uniform = math.log(0.5 * tail) - math.log(max(float(concentrations.max(initial=1.0)), 1.0))
-    low, high = max(-72.0 / tail, uniform - 18.0), math.log(shape + 12.0 * math.sqrt(shape) + 40.0)
-    x = np.arange(math.log(shape) + min(low, -6.0), high, _STEP)
+        return _log_mean_of_exponential(concentrations) + 0.5 * moves * _LOG_2PI
+    shape = 0.5 * (tail + (concentrations.shape[1] if turns is None else turns) + moves)
+    # to the right the integrand falls like exp(−u); to the left like u^(ν_t/2) at first, and like u^α where 2u/ν_t < ε
+    center = math.log(shape)
+    low = max(center - 72.0 / tail, math.log(0.5 * tail * LEAST_WEIGHT) - 40.0 / shape)
+    high = math.log(shape + 12.0 * math.sqrt(shape) + 40.0)
+    x = np.arange(min(low, center - 6.0), high, _STEP)
     u = np.exp(x)
-    weight = shape * x - u - special.gammaln(shape) + math.log(_STEP)
+    w = (2.0 / tail) * u + LEAST_WEIGHT
+    weight = shape * x - u - special.gammaln(shape) + math.log(_STEP) + 0.5 * moves * (_LOG_2PI - np.log(w))
     out = np.empty(len(concentrations))
     for k in range(0, len(out), 256):
-        scaled = (2.0 / tail) * u[:, None] * concentrations[k : k + 256, None, :]
+        scaled = w[:, None] * concentrations[k : k + 256, None, :]
         out[k : k + 256] = special.logsumexp(weight + _log_mean_of_exponential(scaled), axis=1)
     return out
 

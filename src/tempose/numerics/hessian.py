@@ -285,7 +285,7 @@ def _make_robust(
     else:
         energy, turn, push, swing = full_edge(edge, e, 0, 1, a, b, d)
     last = edge.shape[1] - ROBUST_WIDTH
-    _, slope, bend = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2])
+    _, slope, bend = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2], edge[e, last + 3])
     if not exact:
         bend = 0.0
     for k in range(3):

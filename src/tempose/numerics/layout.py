@@ -18,7 +18,7 @@ BLOCK = 64  # edges
 ISO_WIDTH = 9  # q (4), t (3), λ, τ
 FULL_WIDTH = 31  # q (4), t (3), Λ (6: xx xy xz yy yz zz), P (6), B (9: by rows), arm (3)
 WEIGHTS = {ISO_WIDTH: slice(7, 9), FULL_WIDTH: slice(7, 19)}  # what an edge of energy w e has w times: λ, τ or Λ, P
-ROBUST_WIDTH = 3  # after either: a, (ν + d)/2, 2/ν, as in tempose.model.robust
+ROBUST_WIDTH = 4  # after either: a, ε, (ν + d)/2, 2/ν, as in tempose.model.robust
 
 # Codes of a time step's operations
 DRIFT = 0.0  # (DRIFT, δ, –, –)

@@ -94,7 +94,9 @@ def planar_hessian(table: Any, wxyz: Any, position: Any, exact: Any, diagonal: A
             if robust:
                 last = width - ROBUST_WIDTH
                 energy = lam * n * n + 0.5 * (r0 * h0 + r1 * h1)
-                _, slope, curve = robust_edge(energy, edge[e, last], edge[e, last + 1], edge[e, last + 2])
+                _, slope, curve = robust_edge(
+                    energy, edge[e, last], edge[e, last + 1], edge[e, last + 2], edge[e, last + 3]
+                )
                 if not exact:
                     curve = 0.0
                 turn = lam * n * w

@@ -115,13 +115,14 @@ def full_edge(edge: Any, b: Any, at: Any, stride: Any, aj: Any, ai: Any, d: Any)
 
 
 @inlined
-def robust_edge(energy: Any, log_odds: Any, half: Any, scale: Any) -> Any:
-    """ρ, ρ′ and ρ″ of an energy; half = (ν + d)/2 and scale = 2/ν of a heavy-tailed core, 0 for the Gaussian one."""
-    core, slope, bend = energy, 1.0, 0.0
+def robust_edge(energy: Any, log_odds: Any, least: Any, half: Any, scale: Any) -> Any:
+    """ρ, ρ′ and ρ″ of an energy; least = ε, half = (ν + d)/2 and scale = 2/ν of the core: 1, 0 and 0 if it is Gaussian."""
+    core, slope, bend = least * energy, least, 0.0
     if scale > 0.0:
-        core = half * math.log1p(scale * energy)
-        slope = half * scale / (1.0 + scale * energy)
-        bend = -slope * scale / (1.0 + scale * energy)
+        heavy = half * scale / (1.0 + scale * energy)
+        core += half * math.log1p(scale * energy)
+        slope += heavy
+        bend = -heavy * scale / (1.0 + scale * energy)
     x = core + log_odds  # log odds of outlier against inlier
     small = math.exp(-abs(x))
     outlier = (1.0 if x > 0.0 else small) / (1.0 + small)
@@ -137,8 +138,9 @@ def _make_robust(edge: Any, b: Any, column: Any) -> None:
     at = (edge.shape[1] // BLOCK - ROBUST_WIDTH) * BLOCK
     for k in range(BLOCK):
         rho, weight, _ = robust_edge(
-            column[k + 12 * BLOCK], edge[b, at + k], edge[b, at + BLOCK + k], edge[b, at + 2 * BLOCK + k]
-        )
+            column[k + 12 * BLOCK],
+            edge[b, at + k], edge[b, at + BLOCK + k], edge[b, at + 2 * BLOCK + k], edge[b, at + 3 * BLOCK + k],
+        )  # fmt: skip
         for c in range(12):
             column[k + c * BLOCK] *= weight
         column[k + 12 * BLOCK] = rho
@@ -296,7 +298,7 @@ def minibatch_gradient(table: Any, state: Any, edges: Any, weight: Any, out: Any
         share = weight
         if table.edge.shape[1] > FULL_WIDTH:
             last = table.edge[e, FULL_WIDTH:]
-            one, slope, _ = robust_edge(one, last[0], last[1], last[2])
+            one, slope, _ = robust_edge(one, last[0], last[1], last[2], last[3])
             share *= slope
         energy += weight * one
         for k in range(3):

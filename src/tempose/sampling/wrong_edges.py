@@ -4,7 +4,7 @@ With a robust likelihood, positions given rotations are no Gaussian; but they ar
 what the factor w of each is (:mod:`tempose.model.robust`), and both can be drawn exactly given the poses. So a draw is three:
 
 1. the weights of the edges given the poses: 0 with probability :math:`1 - \gamma`, else 1, or, with a heavy-tailed core,
-   :math:`w \sim \Gamma(\tfrac{\nu + d}2, \tfrac\nu2 + e)`;
+   :math:`w \sim \varepsilon + \Gamma(\tfrac{\nu + d}2, \tfrac\nu2 + e)`;
 2. a trajectory of :mod:`tempose.sampling.collapsed` for the rotations in the ordinary problem of these weights;
 3. the positions given both.
 
@@ -15,7 +15,6 @@ anywhere; they are refused, so the draws are those of the posterior given that t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,9 +79,7 @@ class RobustTarget(CollapsedTarget):
         state[:, :4], state[:, 4:7] = wxyz, position
         energy = self.posterior.energies_of(state)
         weights = np.where(rng.random(len(energy)) < likelihood.inlier_probability(energy), 1.0, 0.0)
-        if math.isfinite(likelihood.tail):
-            shape = 0.5 * (likelihood.tail + likelihood.freedom)
-            weights *= rng.standard_gamma(shape) / (0.5 * likelihood.tail + energy)
+        weights *= likelihood.draw_weights(energy, rng)
         lost = (weights == 0.0) & (before.weights > 0.0)
         return before if np.any(lost) and not self.holds_together(weights, wxyz) else self.given(weights)
 
