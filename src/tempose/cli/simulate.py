@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tempose._support.files import write_atomically
+from tempose._support.tables import csv_text
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 from tempose.cli.flags import count_or_share
 
+if TYPE_CHECKING:
+    from tempose.simulation import Simulated
+
 _HOLDS = (
     "planar", "correlated", "gps", "gps_sigma", "gps_up", "lever_arm", "attitudes", "attitude_sigma_deg", "landmarks",
-    "sightings", "landmark_sigma", "fixed",
+    "sightings", "landmark_sigma", "fixed", "wrong_edges", "wrong_loops", "wrong_odometry", "aliases", "alias_nodes",
+    "loops_per_node", "loop_reach",
 )  # fmt: skip
 
 
@@ -25,6 +32,8 @@ def add_parser(commands: Commands, summary: str) -> None:
         """
         tempose simulate --nodes 50 --completeness 0.5 --sigma-rot-deg 3 --sigma-trans 0.05 --seed 1 -o g.g2o
         tempose simulate --planar --shape trajectory --nodes 300 --landmarks 20 -o plane.g2o
+        tempose simulate --planar --shape manhattan --nodes 500 --wrong-loops 0.3 -o manhattan.g2o
+        tempose simulate --shape manhattan --nodes 100 --aliases 3 -o lookalikes.g2o
         tempose simulate --shape trajectory --nodes 300 --correlated --gps-nodes 0.1 --gps-sigma 0.02 -o outdoors.g2o
         """,
     )
@@ -32,11 +41,21 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "--shape",
         default="random",
-        choices=["random", "sphere", "torus", "grid", "trajectory"],
+        choices=["random", "sphere", "torus", "grid", "trajectory", "manhattan"],
         help="kind of graph (default: random, the paper's)",
     )
     parser.add_argument(
-        "--completeness", type=float, default=0.5, help="share of the possible edges that are measured (default 0.5)"
+        "--completeness",
+        type=float,
+        metavar="SHARE",
+        help="share of the possible edges that are measured (default 0.5; manhattan: 0.6 loop closures per node)",
+    )
+    parser.add_argument("--loops-per-node", type=float, metavar="N", help="loop closures, in place of the completeness")
+    parser.add_argument(
+        "--loop-reach",
+        type=float,
+        metavar="STEPS",
+        help="how near to an earlier place loops are closed (default: trajectory 1, manhattan 2)",
     )
     parser.add_argument(
         "--sigma-rot-deg", type=float, default=3.0, metavar="DEG", help="rotation noise per axis (default 3)"
@@ -44,15 +63,8 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "--sigma-trans", type=float, default=0.05, metavar="LENGTH", help="translation noise per axis (default 0.05)"
     )
-    parser.add_argument(
-        "--wrong-edges",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="share of measurements that are replaced by any rotation and translation (default 0)",
-    )
     more = parser.add_argument_group("what the graph holds")
-    more.add_argument("--planar", action="store_true", help="all in the plane: random, grid or trajectory")
+    more.add_argument("--planar", action="store_true", help="all in the plane: random, grid, trajectory or manhattan")
     more.add_argument(
         "--correlated",
         nargs="?",
@@ -80,6 +92,36 @@ def add_parser(commands: Commands, summary: str) -> None:
     more.add_argument("--sightings", type=int, default=4, metavar="N", help="poses that see each landmark (default 4)")
     more.add_argument("--landmark-sigma", type=float, metavar="LENGTH", help="of a sighting (default: --sigma-trans)")
     more.add_argument("--fixed", type=int, default=0, metavar="N", help="poses that are held at the truth")
+    wrong = parser.add_argument_group("wrong edges, listed in FILE with .wrong.csv for its ending")
+    wrong.add_argument(
+        "--wrong-edges",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of measurements that are replaced by any rotation and translation (default 0)",
+    )
+    wrong.add_argument(
+        "--wrong-loops",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of loop closures that are replaced by any motion within the scene (default 0)",
+    )
+    wrong.add_argument(
+        "--wrong-odometry",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of motions between consecutive nodes that are replaced (default 0)",
+    )
+    wrong.add_argument(
+        "--aliases",
+        type=int,
+        default=0,
+        metavar="N",
+        help="places that look like others, with wrong edges that agree with each other (default 0)",
+    )
+    wrong.add_argument("--alias-nodes", type=int, default=8, metavar="N", help="nodes of such a place (default 8)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graph (default 0)")
     parser.add_argument(
         "-o",
@@ -94,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write a synthetic graph and its truth."""
     from tempose.io import write_graph, write_poses
     from tempose.optimum.trees import most_certain_tree, tree_poses
-    from tempose.simulation import corrupt, simulate
+    from tempose.simulation import simulate
 
     made = simulate(
         arguments.nodes,
@@ -106,15 +148,19 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     graph = made.graph
-    if arguments.wrong_edges:
-        graph = corrupt(graph, arguments.wrong_edges, seed=arguments.seed, kind="uniform").graph
     path = Path(arguments.output)
     truth = path.with_name(f"{path.stem}.truth{path.suffix}")
     write_graph(path, graph, tree_poses(graph, most_certain_tree(graph)))
     write_poses(truth, made.truth, planar=graph.is_planar, landmarks=graph.landmarks)
+    asked = any(getattr(arguments, name) for name in ("wrong_edges", "wrong_loops", "wrong_odometry", "aliases"))
+    wrong = path.with_suffix(".wrong.csv")
+    if asked:
+        write_atomically(wrong, _wrong_table(made).encode())
     console.say(
         arguments, f"{path}: {len(made.graph.reported)} nodes, {made.graph.n_edges} edges; the truth is in {truth}"
     )
+    if asked:
+        console.say(arguments, f"{int(made.is_wrong.sum())} edges are wrong: {wrong}")
     console.emit(
         arguments,
         {
@@ -124,6 +170,14 @@ def run(arguments: argparse.Namespace) -> int:
             "shape": arguments.shape,
             "n_nodes": len(made.graph.reported),
             "n_edges": made.graph.n_edges,
+            **({"wrong": str(wrong), "n_wrong": int(made.is_wrong.sum())} if asked else {}),
         },
     )
     return 0
+
+
+def _wrong_table(made: Simulated) -> str:
+    """The wrong edges by the ids they join, and the look-alike place that each is of, if any."""
+    graph, rows = made.graph, made.is_wrong.nonzero()[0]
+    ends = ([graph.node_ids[v] for v in end[rows].tolist()] for end in (graph.edge_i, graph.edge_j))
+    return csv_text(("i", "j", "alias"), [*ends, [None if k < 0 else k for k in made.alias[rows].tolist()]])

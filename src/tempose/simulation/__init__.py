@@ -2,6 +2,7 @@
 
 from tempose.simulation.graphs import Simulated, simulate
 from tempose.simulation.graphs import measure as measure
+from tempose.simulation.lookalikes import replace_loops
 from tempose.simulation.measuring import measure_again
 from tempose.simulation.shapes import SHAPES
 from tempose.simulation.wrong import Corrupted, ambiguous_loop, ambiguous_loop_odds, corrupt
@@ -14,5 +15,6 @@ __all__ = [
     "ambiguous_loop_odds",
     "corrupt",
     "measure_again",
+    "replace_loops",
     "simulate",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tempose._support import streams
-from tempose._typing import Array, Index, NodeId
+from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -15,7 +15,9 @@ from tempose.model.bingham import Bingham, concentration_from_sigma
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 from tempose.simulation import shapes
+from tempose.simulation.lookalikes import ALIAS_NODES, Alias, draw_aliases, see_displaced
 from tempose.simulation.measuring import Noise, draw_noise, measured_with
+from tempose.simulation.wrong import EDGES, Corrupted, corrupt, corrupt_among, is_odometry
 
 CORRELATIONS = {
     "random": "of random strength between all errors of an edge",
@@ -25,17 +27,40 @@ CORRELATIONS = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """A noisy graph and the poses it was made from: of its poses and landmarks, not of the world."""
+    """A noisy graph and the poses it was made from: of its poses and landmarks, not of the world.
+
+    Attributes
+    ----------
+    is_wrong
+        Which edges (m,) measure something else than the truth.
+    alias
+        Of which look-alike place each edge (m,) is, −1 for none.
+    """
 
     graph: PoseGraph
     truth: Poses
+    is_wrong: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none, if not given
+    alias: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.is_wrong):
+            object.__setattr__(self, "is_wrong", np.zeros(self.graph.n_edges, dtype=bool))
+        if not len(self.alias):
+            object.__setattr__(self, "alias", np.full(self.graph.n_edges, -1))
+
+    @property
+    def right(self) -> PoseGraph:
+        """The graph without its wrong edges."""
+        return self.graph.with_edges(~self.is_wrong)
 
 
 def simulate(
     nodes: int = 50,
     *,
     shape: str = "random",
-    completeness: float = 0.5,
+    completeness: float | None = None,
+    loops_per_node: float | None = None,
+    loop_reach: float | None = None,
     sigma_rot_deg: float = 3.0,
     sigma_trans: float = 0.05,
     planar: bool = False,
@@ -50,6 +75,11 @@ def simulate(
     sightings: int = 4,
     landmark_sigma: float | None = None,
     fixed: int = 0,
+    wrong_edges: float = 0.0,
+    wrong_loops: float = 0.0,
+    wrong_odometry: float = 0.0,
+    aliases: int = 0,
+    alias_nodes: int = ALIAS_NODES,
     seed: int = 0,
 ) -> Simulated:
     """Draw poses, choose edges, measure them with noise from the model's own likelihood.
@@ -62,7 +92,11 @@ def simulate(
         One of :data:`SHAPES`.
     completeness
         Share of possible edges that are measured: of all ordered pairs ``e = |E|/N²`` for ``random``, where each
-        measured pair is one edge (both directions count in e), of the shape's loop closures otherwise.
+        measured pair is one edge (both directions count in e), of the shape's loop closures otherwise; by default one half, in a
+        Manhattan world :data:`shapes.LOOPS_PER_NODE` closures per node.
+    loops_per_node, loop_reach
+        In place of the completeness, how many loop closures there are per node; and how near to an earlier place the path comes
+        where it closes a loop, in steps, for ``trajectory`` and ``manhattan``.
     sigma_rot_deg, sigma_trans
         Noise per axis: degrees of the rotation vector (λ = 2/σ², drawn from the Bingham distribution, in the plane from
         von Mises') and length.
@@ -83,18 +117,36 @@ def simulate(
         by default).
     fixed
         How many poses are held at the truth.
+    wrong_edges
+        Share of all measurements that become any rotation and translation (``corrupt``, ``uniform``).
+    wrong_loops, wrong_odometry
+        Share of the loop closures that become any rotation, and a translation from one random place of the scene to another;
+        and share of the motions between consecutive nodes that become any rotation, and a translation as long as theirs.
+    aliases, alias_nodes
+        How many places look like others, and the nodes of each: wrong edges that agree with each other, beside the loop
+        closures (:mod:`tempose.simulation.lookalikes`), for ``trajectory`` and ``manhattan``.
     seed
         Same seed, same graph.
     """
     if nodes < 2:
         raise OptionError(f"a graph needs at least 2 nodes, not {nodes}")
-    if not 0.0 < completeness <= 1.0:
+    if completeness is not None and not 0.0 < completeness <= 1.0:
         raise OptionError(f"completeness must be in (0, 1], not {completeness}")
     if not sigma_rot_deg >= 0.0 or not sigma_trans >= 0.0:
         raise OptionError("noise levels must not be negative")
+    if aliases and (aliases < 0 or shape not in shapes.LOOP_REACH):
+        raise OptionError(f"places look alike on a {' or a '.join(shapes.LOOP_REACH)}, and there are 0 or more of them")
     rng, sigma_rad = streams.generator(seed, "simulate"), np.radians(sigma_rot_deg)
-    wxyz, position, pairs = shapes.make(shape, nodes, completeness, planar, rng)
+    wxyz, position, pairs = shapes.make(
+        shape, nodes, completeness, planar, rng, loops_per_node=loops_per_node, loop_reach=loop_reach
+    )
     truth = Poses(tuple(range(len(position))), wxyz, position)
+    found: list[Alias] = []
+    if aliases:
+        reach = loop_reach or shapes.LOOP_REACH[shape]
+        chance = streams.generator(seed, "corrupt", 3)
+        found = draw_aliases(truth, aliases, chance, planar=planar, reach=reach, nodes=alias_nodes, taken=pairs)
+        pairs = np.concatenate([pairs, *(one.pairs for one in found)])
     if not correlated and not planar:
         graph = measure(truth, pairs, sigma_rad, sigma_trans, rng)
     else:
@@ -105,7 +157,37 @@ def simulate(
     more.locate(gps, gps_sigma, gps_up, lever_arm)
     more.orient(attitudes, np.radians(attitude_sigma_deg))
     more.hold(fixed)
-    return Simulated(more.graph, more.truth)
+    made = _spoilt(Simulated(more.graph, more.truth), found, len(pairs), wrong_loops, wrong_odometry, seed)
+    if wrong_edges:
+        bad = corrupt(made.graph, wrong_edges, seed=seed, kind="uniform")
+        alias = np.where(bad.is_wrong, -1, made.alias)
+        made = Simulated(bad.graph, made.truth, made.is_wrong | bad.is_wrong, alias)
+    return made
+
+
+def _spoilt(
+    made: Simulated, aliases: list[Alias], n_motions: int, wrong_loops: float, wrong_odometry: float, seed: int
+) -> Simulated:
+    """With wrong loops and odometry, and look-alikes, whose edges are the last of the motions between poses."""
+    graph, is_wrong, alias = made.graph, made.is_wrong, made.alias.copy()
+    sizes = [len(one.pairs) for one in aliases]
+    rows = np.arange(n_motions - sum(sizes), n_motions)
+    alias[rows] = np.repeat(np.arange(len(aliases)), sizes)
+    if aliases:
+        wxyz, t = (np.array([getattr(one, name) for one in aliases])[alias[rows]] for name in ("wxyz", "t"))
+        graph = see_displaced(graph, made.truth, rows, wxyz, t)
+        is_wrong = is_wrong | (alias >= 0)
+    odometry = is_odometry(graph)
+    loops = ~odometry & (np.arange(graph.n_edges) < n_motions) & (alias < 0)
+    for share, among, kind, name in (
+        (wrong_loops, loops, "scene", "loops"),
+        (wrong_odometry, odometry, "uniform", "odometry"),
+    ):
+        if share:
+            rng = streams.generator(seed, "corrupt", EDGES.index(name))
+            bad: Corrupted = corrupt_among(graph, share, among, rng, kind, made.truth)
+            graph, is_wrong = bad.graph, is_wrong | bad.is_wrong
+    return Simulated(graph, made.truth, is_wrong, alias)
 
 
 def measure(truth: Poses, pairs: Index, sigma_rad: float, sigma_trans: float, rng: np.random.Generator) -> PoseGraph:

@@ -2,48 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tempose._support import streams
-from tempose._typing import Array, Mask
+from tempose._typing import Array, Index, Mask
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import concentration_from_sigma
 from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 from tempose.simulation.shapes import about_z
 
 OUTLIER_DEG = (60.0, 80.0)  # the paper's outliers: how far they are turned,
 OUTLIER_SHIFT = (0.0, 1.0)  # and shifted along each axis
+KINDS = ("paper", "uniform", "scene")
+EDGES = ("all", "loops", "odometry")
+"""Which measurements can be made wrong; each has random numbers of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Corrupted:
-    """A graph with wrong measurements, and which they are (m,)."""
+    """A graph with wrong measurements, which they are (m,), and of which look-alike place (m,), −1 for none."""
 
     graph: PoseGraph
     is_wrong: Mask
+    alias: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # none, if not given
+
+    def __post_init__(self) -> None:
+        if not len(self.alias):
+            object.__setattr__(self, "alias", np.full(self.graph.n_edges, -1))
 
 
-def corrupt(graph: PoseGraph, share: float, *, seed: int = 0, kind: str = "paper") -> Corrupted:
+def is_motion(graph: PoseGraph) -> Mask:
+    """Which edges (m,) are motions between poses: not of landmarks, nor of single nodes."""
+    return np.asarray(graph.has_rotation & ~graph.is_absolute)
+
+
+def is_odometry(graph: PoseGraph) -> Mask:
+    """Which edges (m,) are motions between consecutive integer ids."""
+    if not all(isinstance(name, int) for name in graph.reported):
+        raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
+    number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
+    return np.asarray(is_motion(graph) & (np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1))
+
+
+def is_loop(graph: PoseGraph) -> Mask:
+    """Which edges (m,) are motions between other ids: loop closures."""
+    return is_motion(graph) & ~is_odometry(graph)
+
+
+def corrupt(
+    graph: PoseGraph,
+    share: float,
+    *,
+    seed: int = 0,
+    kind: str = "paper",
+    edges: str = "all",
+    poses: Poses | None = None,
+) -> Corrupted:
     """Make a share of the measurements wrong.
 
     ``paper``, as in its appendix: each wrong ``j_from_i`` becomes ``wrong ∘ j_from_i``, where ``wrong`` turns by an angle
     uniform in :data:`OUTLIER_DEG` about an axis of uniform direction, and shifts by a vector whose three components are
     uniform in :data:`OUTLIER_SHIFT`. ``uniform``: it becomes any rotation, and a normal translation as long as the
-    measured ones are; of a fix of a single node, one as far as others from their middle. In a planar graph wrong edges stay in
-    the plane, and what an edge does not measure is not made up.
+    measured ones are; of a fix of a single node, one as far as others from their middle. ``scene``: it becomes any rotation,
+    and a translation from one random place of the scene to another. In a planar graph wrong edges stay in the plane, and what
+    an edge does not measure is not made up.
 
     The stated precisions stay: nobody is told which edges are wrong. With one seed, the wrong edges of a smaller share are
     among those of a larger one.
+
+    Parameters
+    ----------
+    share
+        Of the edges that ``edges`` names.
+    edges
+        ``all``; ``odometry``, the motions between consecutive ids; or ``loops``, all other motions between poses.
+    poses
+        Where the nodes are, for ``scene``.
     """
+    if edges not in EDGES:
+        raise OptionError(f"unknown edges {edges!r}: choose {', '.join(EDGES)}")
+    among = {"loops": is_loop, "odometry": is_odometry}.get(edges, lambda one: np.ones(one.n_edges, dtype=bool))(graph)
+    rng = streams.generator(seed, "corrupt", EDGES.index(edges))
+    return corrupt_among(graph, share, among, rng, kind, poses)
+
+
+def corrupt_among(
+    graph: PoseGraph, share: float, among: Mask, rng: np.random.Generator, kind: str, poses: Poses | None = None
+) -> Corrupted:
+    """Make a share of the edges ``among`` (m,) wrong; see :func:`corrupt`."""
     if not 0.0 <= share <= 1.0:
         raise OptionError(f"the share of wrong edges must be in [0, 1], not {share}")
-    if kind not in ("paper", "uniform"):
-        raise OptionError(f"unknown kind of wrong edges {kind!r}: choose paper or uniform")
-    rng, m = streams.generator(seed, "corrupt"), graph.n_edges
+    if kind not in KINDS:
+        raise OptionError(f"unknown kind of wrong edges {kind!r}: choose {', '.join(KINDS)}")
+    m = graph.n_edges
     axis = rng.standard_normal((m, 3))
     if graph.is_planar:
         axis[:, :2] = 0.0
@@ -53,14 +109,27 @@ def corrupt(graph: PoseGraph, share: float, *, seed: int = 0, kind: str = "paper
     if graph.is_planar:
         shift[:, 2] = 0.0
     is_wrong = np.zeros(m, dtype=bool)
-    is_wrong[rng.permutation(m)[: round(share * m)]] = True
+    rows = np.flatnonzero(among)
+    is_wrong[rows[rng.permutation(len(rows))[: round(share * len(rows))]]] = True
     wxyz, t = se3.compose((turn, shift), (graph.j_from_i_wxyz, graph.j_from_i_t))
     if kind == "uniform":
         wxyz, t = _any_rotation(graph, rng), _any_translation(graph, rng)
+    if kind == "scene":
+        if poses is None:
+            raise OptionError("wrong edges within the scene need its poses")
+        wxyz, t = _any_rotation(graph, rng), _across(graph, poses, rng)
     turned = (is_wrong & (graph.ranks[0] > 0))[:, None]
     wxyz = np.where(turned, quat.canonical(wxyz), graph.j_from_i_wxyz)
     t = np.where(is_wrong[:, None], t, graph.j_from_i_t)
     return Corrupted(replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t), is_wrong)
+
+
+def _across(graph: PoseGraph, poses: Poses, rng: np.random.Generator) -> Array:
+    """Translations (m, 3) from a random node to another one, turned at will; NaN where an edge has none."""
+    ends = poses.position[rng.integers(len(poses), size=(2, graph.n_edges))]
+    t = quat.rotate(_any_rotation(graph, rng), ends[1] - ends[0])
+    t[~graph.has_translation] = np.nan
+    return np.asarray(t)
 
 
 def _any_rotation(graph: PoseGraph, rng: np.random.Generator) -> Array:
