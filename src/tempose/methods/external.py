@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tempose._support.packages import require
+from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.methods.base import Estimate, synchronisation_method
 from tempose.model.bingham import sigma_from_concentration
 from tempose.model.graph import PoseGraph
@@ -64,27 +66,94 @@ def colmap_rotation_averaging(graph: PoseGraph, **options: Any) -> Estimate:
 
 
 @synchronisation_method(connected=True)
-def gtsam_gnc(graph: PoseGraph) -> Estimate:
-    """GTSAM's graduated non-convexity (Geman–McClure, Levenberg–Marquardt) from its chordal start, told the stated noise."""
+def gtsam_gnc(graph: PoseGraph, known: Mask | None = None, start: Poses | None = None) -> Estimate:
+    """GTSAM's graduated non-convexity (Geman–McClure, Levenberg–Marquardt), told the stated noise.
+
+    Parameters
+    ----------
+    known
+        Edges (m,) that it is told are right.
+    start
+        Poses to begin with; by default its chordal start, in the plane LAGO's.
+    """
     gtsam = require("gtsam", "graduated non-convexity")
     if not graph.has_translation.all():
         raise NotApplicable("needs a translation on every edge")
+    kind = _Planar(gtsam) if graph.is_planar else _Spatial(gtsam)
     factors = gtsam.NonlinearFactorGraph()
-    sigma_rot = sigma_from_concentration(graph.mean_concentration)
-    sigma_trans = 1.0 / np.sqrt(np.einsum("maa->m", graph.translation_precision_matrices) / 3.0)
-    for k in range(graph.n_edges):
-        noise = gtsam.noiseModel.Diagonal.Sigmas(np.repeat([sigma_rot[k], sigma_trans[k]], 3))
-        measured = gtsam.Pose3(gtsam.Rot3(*graph.j_from_i_wxyz[k]), graph.j_from_i_t[k])
-        factors.add(gtsam.BetweenFactorPose3(int(graph.edge_j[k]), int(graph.edge_i[k]), measured, noise))
-    tight = gtsam.noiseModel.Isotropic.Sigma(6, 1e-6)
-    # last: added first, a tight prior makes the chordal start throw
-    factors.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), tight))
-    start = gtsam.InitializePose3.initialize(factors)
+    kind.add(graph, factors)
+    values = kind.first(factors)
+    if start is not None:
+        values = gtsam.Values()
+        first = start.select(graph.node_ids)
+        origin = se3.inverse((first.wxyz[0], first.position[0]))  # the prior holds node 0 at the origin
+        for v, moved in enumerate(zip(*se3.compose(origin, (first.wxyz, first.position)), strict=True)):
+            values.insert(v, kind.pose(*moved))
     options = gtsam.GncLMParams(gtsam.LevenbergMarquardtParams())
     options.setLossType(gtsam.GncLossType.GM)
-    options.setKnownInliers([graph.n_edges])
-    found = gtsam.GncLMOptimizer(factors, start, options).optimize()
-    poses = [found.atPose3(v) for v in range(graph.n_nodes)]
-    wxyz = quat.from_matrix(np.array([pose.rotation().matrix() for pose in poses]))
-    position = np.array([pose.translation() for pose in poses])
-    return Estimate(Poses(graph.node_ids, wxyz, position), "finished")
+    rows = [] if known is None else np.flatnonzero(known).tolist()
+    options.setKnownInliers([*rows, graph.n_edges])
+    found = gtsam.GncLMOptimizer(factors, values, options).optimize()
+    return Estimate(kind.poses(graph, found), "finished")
+
+
+class _Spatial:
+    """Poses in space, as GTSAM's ``Pose3``."""
+
+    def __init__(self, gtsam: Any) -> None:
+        self.gtsam = gtsam
+
+    def pose(self, wxyz: Array, t: Array) -> Any:
+        return self.gtsam.Pose3(self.gtsam.Rot3(*wxyz), t)
+
+    def add(self, graph: PoseGraph, factors: Any) -> None:
+        """All edges, and last the prior: added first, a tight prior makes the chordal start throw."""
+        gtsam = self.gtsam
+        sigma_rot = sigma_from_concentration(graph.mean_concentration)
+        sigma_trans = 1.0 / np.sqrt(np.einsum("maa->m", graph.translation_precision_matrices) / 3.0)
+        for k in range(graph.n_edges):
+            noise = gtsam.noiseModel.Diagonal.Sigmas(np.repeat([sigma_rot[k], sigma_trans[k]], 3))
+            measured = self.pose(graph.j_from_i_wxyz[k], graph.j_from_i_t[k])
+            factors.add(gtsam.BetweenFactorPose3(int(graph.edge_j[k]), int(graph.edge_i[k]), measured, noise))
+        factors.add(gtsam.PriorFactorPose3(0, gtsam.Pose3(), gtsam.noiseModel.Isotropic.Sigma(6, 1e-6)))
+
+    def first(self, factors: Any) -> Any:
+        return self.gtsam.InitializePose3.initialize(factors)
+
+    def poses(self, graph: PoseGraph, values: Any) -> Poses:
+        poses = [values.atPose3(v) for v in range(graph.n_nodes)]
+        wxyz = quat.from_matrix(np.array([pose.rotation().matrix() for pose in poses]))
+        return Poses(graph.node_ids, wxyz, np.array([pose.translation() for pose in poses]))
+
+
+class _Planar:
+    """Poses in the plane, as GTSAM's ``Pose2``."""
+
+    def __init__(self, gtsam: Any) -> None:
+        self.gtsam = gtsam
+
+    def pose(self, wxyz: Array, t: Array) -> Any:
+        return self.gtsam.Pose2(t[0], t[1], 2.0 * np.arctan2(wxyz[3], wxyz[0]))
+
+    def add(self, graph: PoseGraph, factors: Any) -> None:
+        gtsam = self.gtsam
+        sigma_rot_deg, sigma_trans = graph.edge_sigmas
+        for k in range(graph.n_edges):
+            sigma = np.array([sigma_trans[k], sigma_trans[k], np.radians(sigma_rot_deg[k])])
+            measured = self.pose(graph.j_from_i_wxyz[k], graph.j_from_i_t[k])
+            factors.add(
+                gtsam.BetweenFactorPose2(
+                    int(graph.edge_j[k]), int(graph.edge_i[k]), measured, gtsam.noiseModel.Diagonal.Sigmas(sigma)
+                )
+            )
+        factors.add(gtsam.PriorFactorPose2(0, gtsam.Pose2(), gtsam.noiseModel.Isotropic.Sigma(3, 1e-6)))
+
+    def first(self, factors: Any) -> Any:
+        return self.gtsam.lago.initialize(factors, False)
+
+    def poses(self, graph: PoseGraph, values: Any) -> Poses:
+        poses = [values.atPose2(v) for v in range(graph.n_nodes)]
+        half = 0.5 * np.array([pose.theta() for pose in poses])
+        zero = np.zeros(len(half))
+        wxyz = np.column_stack([np.cos(half), zero, zero, np.sin(half)])
+        return Poses(graph.node_ids, wxyz, np.column_stack([[[pose.x(), pose.y()] for pose in poses], zero]))

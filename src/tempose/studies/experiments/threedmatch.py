@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempose._typing import Mask
 from tempose.io import ReadOptions, read_graph, read_poses
 from tempose.methods.base import Estimate
 from tempose.model.graph import PoseGraph
@@ -27,6 +27,13 @@ SCENES = {
 }
 """Folder of each scene, by falling share of right edges: 0.93, 0.81, 0.69, 0.57, 0.35."""
 
+ALL_SCENES = {
+    **SCENES,
+    "livingroom1": "iclnuim-livingroom1-evaluation",
+    "office1": "iclnuim-office1-evaluation",
+}
+"""The same and two rendered ones."""
+
 QUICK = ("hotel_uc",)
 # chosen on: 3DMatch, all five scenes
 SIGMA_DEG, SIGMA = 2.0, 0.05
@@ -38,7 +45,7 @@ INLIER_DEG, INLIER = 15.0, 0.3
 @cache
 def scene(name: str) -> tuple[PoseGraph, Poses]:
     """Measured registrations and true poses; the truth of fragments that it does not connect is unknown."""
-    path = data_folder("threedmatch") / SCENES[name]
+    path = data_folder("threedmatch") / ALL_SCENES[name]
     return read_graph(path, ReadOptions(sigma_rot_deg=SIGMA_DEG, sigma_trans=SIGMA)), read_poses(path)
 
 
@@ -65,7 +72,7 @@ def _rejection(graph: PoseGraph, truth: Poses, estimate: Poses) -> Row:
     """Of the edges that the estimate contradicts, which share is wrong; and of the wrong ones, which share it contradicts."""
     known = [k for k, name in enumerate(graph.node_ids) if name in truth.index and name in estimate.index]
     part = graph.subgraph(known)
-    wrong, rejected = (_contradicted(part, poses.select(part.node_ids)) for poses in (truth, estimate))
+    wrong, rejected = (~agreeing(part, poses.select(part.node_ids)) for poses in (truth, estimate))
     both = float(np.sum(wrong & rejected))
     return {
         "rejected": int(rejected.sum()),
@@ -74,10 +81,11 @@ def _rejection(graph: PoseGraph, truth: Poses, estimate: Poses) -> Row:
     }
 
 
-def _contradicted(graph: PoseGraph, poses: Poses) -> NDArray[np.bool_]:
+def agreeing(graph: PoseGraph, poses: Poses) -> Mask:
+    """Which edges (m,) are within 15° and 0.3 m of poses; if these are the truth, the right ones."""
     left = residuals(graph, poses)
     near = (np.degrees(left.angle) < INLIER_DEG) & (np.linalg.norm(left.translation, axis=1) < INLIER)
-    return np.asarray(~near)
+    return np.asarray(near)
 
 
 def table(rows: list[Row]) -> list[Row]:

@@ -1,0 +1,191 @@
+"""What studies of wrong edges share: scores of verdicts, regions of all explanations together, and the bare chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tempose._typing import Array, Index, Mask
+from tempose.analysis.regions import inside, squared_distance
+from tempose.errors import NotApplicable
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.model.relative import RelativeSummary
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.trees import tree_poses
+from tempose.simulation.wrong import is_odometry
+from tempose.solution import Solution
+from tempose.studies.store import Row
+
+SURE = 0.9
+"""Edges above this probability are those a user would act on."""
+LEVEL = 0.95
+"""Of the regions."""
+BINS = np.array([0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
+LEAST = 1e-6
+"""Probabilities are taken to be at least this far from 0 and 1 where their logarithm is scored: one infinity says nothing."""
+PAIRS = 100
+"""Pairs of nodes whose relative pose is looked for in its region."""
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+def scores(probability: Array, right: Mask) -> Row:
+    """Of stated inlier probabilities (m,) against which edges (m,) are right.
+
+    ``brier`` is the mean of (p − right)², ``log_score`` that of −log p or −log(1 − p); ``sure`` edges have p above
+    :data:`SURE`. Edges are rejected at p ≤ 0.5: ``precision`` is the share of wrong ones among the rejected, ``recall`` the share
+    of rejected ones among the wrong, ``right_kept`` the share of the right ones that are kept.
+    """
+    if not len(probability):
+        return {"edges": 0}
+    p = np.clip(probability, LEAST, 1.0 - LEAST)
+    sure, rejected = probability > SURE, probability <= 0.5
+    return {
+        "edges": len(probability),
+        "wrong": int(np.sum(~right)),
+        "sure": int(sure.sum()),
+        "sure_right": int(np.sum(right & sure)),
+        "rejected": int(rejected.sum()),
+        "brier": float(np.mean((probability - right) ** 2)),
+        "log_score": float(-np.mean(np.log(np.where(right, p, 1.0 - p)))),
+        "precision": _share(rejected & ~right, rejected),
+        "recall": _share(rejected & ~right, ~right),
+        "right_kept": _share(right & ~rejected, right),
+    }
+
+
+def _share(part: Mask, whole: Mask) -> float | None:
+    return float(part.sum() / whole.sum()) if whole.any() else None
+
+
+def binned(probability: Array, right: Mask) -> list[Row]:
+    """For each of :data:`BINS` that has edges: how many, the sum of their probabilities, and how many are right."""
+    which = np.clip(np.searchsorted(BINS, probability, side="right") - 1, 0, len(BINS) - 2)
+    return [
+        {
+            "bin": k,
+            "edges": int(np.sum(which == k)),
+            "stated": float(probability[which == k].sum()),
+            "right": int(right[which == k].sum()),
+        }
+        for k in np.unique(which).tolist()
+    ]
+
+
+def reliability(rows: Sequence[Row]) -> list[Row]:
+    """Stated probability and share of right edges in each bin, over the rows of many graphs.
+
+    The edges of a graph stand and fall together, so the standard error is from graph to graph: of a ratio of sums,
+    ``sqrt(Σ (right − share · edges)²) / Σ edges``; at least that of one graph that would have been otherwise.
+    """
+    lines = []
+    for k in range(len(BINS) - 1):
+        here = [row for row in rows if row.get("bin") == k and row["edges"]]
+        edges, right = np.array([row["edges"] for row in here]), np.array([row["right"] for row in here])
+        if not len(here):
+            continue
+        total = float(edges.sum())
+        share = float(right.sum()) / total
+        error = float(np.sqrt(np.sum((right - share * edges) ** 2))) / total
+        lines.append(
+            {
+                "from": float(BINS[k]),
+                "to": float(BINS[k + 1]),
+                "graphs": len(here),
+                "edges": int(total),
+                "stated": sum(row["stated"] for row in here) / total,
+                "right": share,
+                "right_se": max(error, 0.5 * float(edges.mean()) / total),
+            }
+        )
+    return lines
+
+
+# ---------------------------------------------------------------------- regions
+
+
+def explained(solution: Solution) -> list[Laplace]:
+    """The Gaussian regions of all explanations that a solution reports: together they are its answer."""
+    return [] if solution.laplace is None else [solution.laplace]
+
+
+def inside_together(solution: Solution, truth: Poses, pairs: Sequence[tuple[int, int]]) -> Mask:
+    """Which true relative poses of pairs (k,) of rows of the truth lie in the region of at least one explanation."""
+    held = np.zeros(len(pairs), dtype=bool)
+    for laplace in explained(solution):
+        axes = laplace.curvature.posterior.graph.axes
+        squared = [
+            _distance(laplace.relative(truth.ids[a], truth.ids[b]), truth, axes) if not known else 0.0
+            for (a, b), known in zip(pairs, held, strict=True)
+        ]
+        held |= inside(np.array(squared), LEVEL, len(axes))
+    return held
+
+
+def _distance(found: RelativeSummary, truth: Poses, axes: Index) -> float:
+    a, b = truth.row(found.a), truth.row(found.b)
+    q, t = se3.a_from_b((truth.wxyz[a], truth.position[a]), (truth.wxyz[b], truth.position[b]))
+    error = np.concatenate([quat.log(quat.multiply(q, quat.conjugate(found.mean[0]))), t - found.mean[1]])
+    return float(squared_distance(error[axes], found.covariance[np.ix_(axes, axes)]))
+
+
+def random_pairs(n: int, rng: np.random.Generator, count: int = PAIRS) -> list[tuple[int, int]]:
+    """Pairs of two different rows."""
+    drawn = (rng.choice(n, 2, replace=False).tolist() for _ in range(count))
+    return [(a, b) for a, b in drawn]
+
+
+def coverage(solution: Solution, truth: Poses, rng: np.random.Generator) -> Row:
+    """Share of true poses in the 95% regions: of random pairs seen from each other, and of all nodes seen from one.
+
+    Both need no alignment. The one node is the one that the solution knows best, chosen without the truth: its poses
+    relative to the others have the smallest covariances.
+    """
+    if solution.laplace is None:
+        return {"pairs_95": None, "nodes_95": None}
+    pairs = inside_together(solution, truth, random_pairs(len(truth), rng))
+    center = central(solution.laplace, truth)
+    nodes = inside_together(solution, truth, [(center, b) for b in range(len(truth)) if b != center])
+    return {"pairs_95": float(np.mean(pairs)), "nodes_95": float(np.mean(nodes))}
+
+
+def central(laplace: Laplace, truth: Poses) -> int:
+    """Row of the most central node; of one in the middle of the truth, if the truth of that one is unknown."""
+    weights = laplace.rotation_frame(0.0)  # nobody but the most central node is that near to it
+    rows = np.array([laplace.poses.row(name) for name in truth.ids])
+    return int(np.argmax(weights[rows])) if np.any(weights[rows]) else len(truth) // 2
+
+
+# ---------------------------------------------------------------------- likelihoods, chains
+
+
+def potential(posterior: Posterior, poses: Poses) -> float:
+    """−log of the robust likelihood of all measurements, normalised, so that fits of different noise can be compared."""
+    assert posterior.likelihood is not None
+    return -float(posterior.likelihood.log_density(posterior.energies(poses)).sum())
+
+
+def chain(graph: PoseGraph) -> Poses:
+    """The spanning tree of the smallest gaps between ids, no solver at all: odometry where it was measured."""
+    ids = graph.node_ids
+    gap = [abs(int(ids[i]) - int(ids[j])) for i, j in zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)]
+    return tree_poses(graph, graph.spanning_tree(-np.array(gap, dtype=np.float64)))
+
+
+def odometry(graph: PoseGraph) -> Mask:
+    """Which edges (m,) are between consecutive ids; there must be some."""
+    found = is_odometry(graph)
+    if not found.any():
+        raise NotApplicable("no edge joins consecutive ids")
+    return found
+
+
+def largest_part(graph: PoseGraph) -> PoseGraph:
+    """The largest connected part."""
+    return graph.subgraph(np.flatnonzero(graph.component == int(np.bincount(graph.component).argmax())))
