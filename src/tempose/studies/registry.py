@@ -65,6 +65,18 @@ EXPERIMENTS: dict[str, Entry] = {
         "robust solves without noise levels: are inlier probabilities and error bars right, are σ and π found",
         "Not in the paper, whose likelihood knows no wrong edges: of the edges given 0.9, nine in ten should be right.",
     ),
+    "manhattan": Entry(
+        "Manhattan worlds with wrong loops: errors beside the oracle and GTSAM's GNC, verdicts, and whether the best mode is found",
+        "Not in the paper, whose likelihood knows no wrong edges. 500 nodes, in the plane and in space.",
+    ),
+    "manhattan-large": Entry(
+        "the same with 3500 nodes",
+        "Not in the paper, whose likelihood knows no wrong edges.",
+    ),
+    "kitti-loops": Entry(
+        "a car's trajectory with its loops as they are and partly replaced by wrong ones, lone or look-alikes: verdicts and errors",
+        "Not in the paper, whose graphs are in space. Needs the data set g2o2d.",
+    ),
     "lookalikes": Entry(
         "simulated worlds with look-alike places: reliability of verdicts, scores, and true poses inside 95 % regions",
         "Not in the paper, whose likelihood knows no wrong edges: here they agree with each other.",

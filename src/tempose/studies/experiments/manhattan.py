@@ -1,0 +1,166 @@
+"""Manhattan worlds whose loops are partly wrong: errors beside GTSAM's GNC and the oracle, and whether the best mode is found."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tempose._support.tables import text_table
+from tempose.analysis.accuracy import pose_errors
+from tempose.errors import MissingPackage, NotApplicable, TemposeError
+from tempose.methods import METHODS
+from tempose.methods.external import gtsam_gnc
+from tempose.model.poses import Poses
+from tempose.outliers import Robust, RobustOptions, fit
+from tempose.outliers.estimate import own_probabilities
+from tempose.simulation import Simulated, simulate
+from tempose.solver import solve
+from tempose.studies import figures
+from tempose.studies.experiment import Experiment, Result, RunOptions, over_seeds
+from tempose.studies.store import Cell, Row
+from tempose.studies.wrong_edges import chain, odometry, potential, scores
+
+NODES, QUICK_NODES = 500, 60
+SHARES, QUICK_SHARES = (0.1, 0.3, 0.5), (0.3,)
+SEEDS, QUICK_SEEDS = 20, 1
+SIGMA_DEG, SIGMA = 1.0, 0.05
+TRUST = 0.99
+RUNS = ("robust", "robust+odometry", "gnc", "gnc+odometry", "oracle")
+_VALUES = (
+    "rotation_ratio", "position_ratio", "mean_rotation_deg", "mean_translation", "excess", "precision", "recall",
+    "sigma_rot_ratio", "sigma_trans_ratio",
+)  # fmt: skip
+_BY = ("planar", "share", "method")
+
+
+def make(cell: Cell) -> Simulated:
+    """The world of a cell: odometry right, a share of the loops wrong, each by itself."""
+    return simulate(
+        cell["nodes"],
+        shape="manhattan",
+        planar=cell["planar"],
+        sigma_rot_deg=SIGMA_DEG,
+        sigma_trans=SIGMA,
+        wrong_loops=cell["share"],
+        seed=cell["seed"],
+    )
+
+
+def cells(nodes: int, options: RunOptions) -> list[Cell]:
+    """Plane and space × share × seed × run."""
+    size, shares = (QUICK_NODES, QUICK_SHARES) if options.quick else (nodes, SHARES)
+    seeds = options.seed_list(SEEDS, QUICK_SEEDS)
+    return [
+        {"nodes": size, "planar": planar, "share": share, "seed": seed, "method": name}
+        for planar, share, seed, name in itertools.product((True, False), shares, seeds, RUNS)
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """One run of one world."""
+    made, name = make(cell), cell["method"]
+    try:
+        if name.startswith("robust"):
+            return [_robust(made, TRUST if name == "robust+odometry" else None)]
+        if name == "oracle":
+            return [_errors(METHODS["tempose"][0](made.right).poses, made.truth)]
+        told: dict[str, Any] = {}
+        if name == "gnc+odometry":
+            told = {"known": odometry(made.graph), "start": chain(made.graph)}
+        return [_errors(gtsam_gnc(made.graph, **told).poses, made.truth)]
+    except (NotApplicable, MissingPackage) as why:
+        return [{"status": "left out", "message": str(why)}]
+    except TemposeError as why:
+        return [{"status": "failed", "message": str(why)}]
+
+
+def _robust(made: Simulated, trust: float | None) -> Row:
+    """Errors and verdicts; and how far −log likelihood lies above the one that a fit reaches from the truth."""
+    graph = made.graph
+    solution = solve(graph, robust=Robust(trust_odometry=trust), noise="auto", draws=0, certify=False, analyse=False)
+    best = fit(graph, made.truth, RobustOptions(noise="auto"), own_probability=own_probabilities(graph, trust))
+    assert solution.verdicts is not None
+    sigma_rot, sigma_trans = solution.graph.median_sigmas
+    return {
+        **_errors(solution.estimate, made.truth),
+        **scores(solution.verdicts.inlier_probability, ~made.is_wrong),
+        "excess": potential(solution.posterior, solution.estimate) - potential(best.posterior, best.poses),
+        "sigma_rot_ratio": float(np.degrees(sigma_rot)) / SIGMA_DEG,
+        "sigma_trans_ratio": sigma_trans / SIGMA,
+    }
+
+
+def _errors(poses: Poses, truth: Poses) -> Row:
+    found = pose_errors(poses, truth)
+    return {
+        "status": "finished",
+        "mean_rotation_deg": found.mean_rotation_deg,
+        "mean_translation": found.mean_translation,
+    }
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Means over the seeds, with ratios to the oracle's errors; the worst of each, and how many are not found."""
+    oracle = {_world(row): row for row in rows if row["method"] == "oracle"}
+    scored = []
+    for row in rows:
+        best = oracle.get(_world(row), {})
+        ratios = {}
+        for ratio, error in (("rotation_ratio", "mean_rotation_deg"), ("position_ratio", "mean_translation")):
+            known = row.get(error) is not None and best.get(error)
+            ratios[ratio] = row[error] / best[error] if known else None
+        scored.append({**row, **ratios})
+    lines = over_seeds(scored, _BY, _VALUES)
+    for line in lines:
+        here = [row for row in scored if all(row[name] == line[name] for name in _BY)]
+        for name in ("rotation_ratio", "position_ratio", "excess"):
+            line[f"{name}_worst"] = max((row[name] for row in here if row.get(name) is not None), default=None)
+        line["failed"] = sum(row["status"] == "failed" for row in here)
+    return lines
+
+
+def _world(row: Row) -> tuple[Any, ...]:
+    return row["nodes"], row["planar"], row["share"], row["seed"]
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Errors in units of the oracle's, of rotations and positions, in the plane and in space."""
+    figure, axes = figures.panels(2, 2, width=3.9, height=2.9)
+    panels = itertools.product(("rotation_ratio", "position_ratio"), (True, False))
+    for ax, (value, planar) in zip(axes, panels, strict=True):
+        lines = [row for row in result.table if row["planar"] == planar]
+        for name in RUNS[:-1]:
+            points = [row for row in lines if row["method"] == name and row[value] is not None]
+            look = figures.style(name.partition("+")[0]) | {"linestyle": "--" if "+" in name else "-"}
+            bars = [2.0 * (row[f"{value}_se"] or 0.0) for row in points]
+            ax.errorbar([row["share"] for row in points], [row[value] for row in points], bars, label=name, **look)
+        ax.axhline(1.0, color="#8a8f98", linewidth=1.0)
+        what = f"{value.partition('_')[0]} error / oracle's"
+        figures.label(ax, "share of wrong loops", what, "plane" if planar else "space", log_y=True)
+    figures.legend(figure, axes[0])
+    return figures.save(figure, home)
+
+
+def text(result: Result) -> str:
+    """A line per setting and run: ratios to the oracle (mean, worst), the worst excess, verdicts, noise."""
+    head = "|wrong|run|n|failed|rotation|worst|position|worst|excess U|precision|recall|σ rot|σ trans"
+    lines = [head.split("|")]
+    for row in result.table:
+        names = ("rotation_ratio", "rotation_ratio_worst", "position_ratio", "position_ratio_worst", "excess_worst",
+                 "precision", "recall", "sigma_rot_ratio", "sigma_trans_ratio")  # fmt: skip
+        found = ["–" if row[name] is None else f"{row[name]:.3g}" for name in names]
+        where = "plane" if row["planar"] else "space"
+        lines.append([where, f"{row['share']:g}", row["method"], str(row["n"]), str(row["failed"]), *found])
+    return text_table(lines, left=(0, 2))
+
+
+def experiment(nodes: int) -> Experiment:
+    """The study at one size."""
+    return Experiment(partial(cells, nodes), run, table, draw, text, methods=False)
+
+
+EXPERIMENT = experiment(NODES)
