@@ -31,6 +31,7 @@ from tempose.methods import METHODS, Estimate, compare
 from tempose.methods.base import Averaging, motion_weights, motions
 from tempose.methods.chordal import chordal
 from tempose.methods.eig import defect_matrix, eig_se3, eig_se3_irls
+from tempose.methods.external import gtsam_gnc
 from tempose.methods.godec import decompose, r_godec
 from tempose.methods.govindu import govindu
 from tempose.methods.irls import irls, irls_half, least_absolute
@@ -42,6 +43,8 @@ from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.optimum.relaxations import chordal_rotations
 from tempose.simulation import Simulated, corrupt, simulate
+from tempose.simulation.wrong import is_odometry
+from tempose.studies.wrong_edges import chain
 
 Method = Callable[..., Estimate]
 
@@ -399,6 +402,21 @@ def test_other_software_stands_beside_if_asked_for(monkeypatch: pytest.MonkeyPat
     pytest.importorskip("gtsam")
     gnc, robust = compare(graph, made.truth, ["gnc", "robust"]).rows
     assert gnc.mean_rotation_deg == pytest.approx(robust.mean_rotation_deg, rel=0.15)
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_gnc_can_be_told_right_edges_and_a_start(planar: bool) -> None:
+    """With a third of the loops wrong its own start is misled; told the odometry, and begun there, it is at the oracle."""
+    pytest.importorskip("gtsam")
+    made = simulate(
+        100, shape="manhattan", planar=planar, sigma_rot_deg=1.0, sigma_trans=0.05, wrong_loops=0.35, seed=3
+    )
+    oracle = pose_errors(METHODS["tempose"][0](made.right).poses, made.truth).mean_rotation_deg
+    told = gtsam_gnc(made.graph, is_odometry(made.graph), chain(made.graph)).poses
+    assert pose_errors(told, made.truth).mean_rotation_deg < 1.15 * oracle
+    assert told.position[0] == pytest.approx(np.zeros(3), abs=1e-4)
+    alone = gtsam_gnc(made.graph).poses
+    assert pose_errors(alone, made.truth).mean_rotation_deg > 1.5 * oracle
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

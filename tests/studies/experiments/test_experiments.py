@@ -65,6 +65,9 @@ NEED_DATA = (
     "point-uncertainty",
     "epfl-coverage",
     "covariance-sphere",
+    "planar-truth",
+    "scenes",
+    "kitti-loops",
 )
 
 

@@ -1,0 +1,120 @@
+"""Studies of wrong edges: their worlds, rows by other means, tables, texts and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tempose.errors import TemposeError
+from tempose.simulation.wrong import is_odometry
+from tempose.studies.experiment import Result, RunOptions, load
+from tempose.studies.experiments import kitti_loops, lookalikes, manhattan, scenes
+
+
+def shown(name: str, rows: list[dict[str, Any]], home: Path) -> list[dict[str, Any]]:
+    """The table of rows, after its text and figure were made."""
+    pytest.importorskip("matplotlib")
+    experiment = load(name)
+    result = Result(name, RunOptions(quick=True), rows, experiment.table(rows))
+    assert len(experiment.text(result).splitlines()) > 1
+    assert experiment.draw(result, home) == [home / "figure.png"]
+    assert result.facts()["table"]
+    return result.table
+
+
+def test_worlds_are_of_all_kinds_and_odometry_is_as_right_as_is_said() -> None:
+    made = [lookalikes.world(seed) for seed in range(40)]
+    assert {one.graph.is_planar for one in made} == {True, False}
+    assert {int(one.alias.max()) + 1 for one in made} == {1, 2, 3, 4}
+    n = np.array([one.graph.n_nodes for one in made])
+    assert n.min() >= 60 and n.max() <= 100
+    wrong = sum(int(np.sum(one.is_wrong & is_odometry(one.graph))) for one in made)
+    expected = 0.01 * float((n - 1).sum())
+    assert abs(wrong - expected) < 4.0 * np.sqrt(expected)
+
+
+def test_lookalikes(tmp_path: Path) -> None:
+    cells = [cell for cell in lookalikes.cells(RunOptions(quick=True, seeds=1)) if cell["trust"] is not None]
+    rows = [{**cell, **row} for cell in cells for row in lookalikes.run(cell)]
+    whole, bins = rows[0], rows[1:]
+    made = lookalikes.world(cells[0]["seed"], lookalikes.QUICK_NODES)
+    assert whole["edges"] == made.graph.n_edges == sum(row["edges"] for row in bins)
+    assert sum(row["right"] for row in bins) == np.sum(~made.is_wrong) and whole["wrong"] == made.is_wrong.sum()
+    assert 0.0 <= whole["brier"] <= 1.0 and 0.0 <= whole["nodes_95"] <= 1.0
+    failed = cells[0] | {"seed": 9, "status": "failed", "message": "no"}
+    table = shown("lookalikes", [*rows, failed], tmp_path)
+    assert table[0]["n"] == 1 and table[0]["failed"] == 1 and table[0]["sure"] == whole["sure"]
+    assert sum(row["edges"] for row in table if row.get("of") == "all") == made.graph.n_edges
+
+
+def test_manhattan(tmp_path: Path) -> None:
+    cells = [cell for cell in load("manhattan").cells(RunOptions(quick=True)) if cell["method"] != "robust"]
+    cells = [cell for cell in cells if not cell["planar"]]
+    rows = [{**cell, **manhattan.run(cell)[0]} for cell in cells]
+    table = {row["method"]: row for row in shown("manhattan", rows, tmp_path)}
+    assert table["oracle"]["rotation_ratio"] == table["oracle"]["position_ratio_worst"] == 1.0
+    own = table["robust+odometry"]
+    assert own["rotation_ratio"] == pytest.approx(1.0, abs=0.1) and own["excess_worst"] < 0.01
+    assert own["recall"] == 1.0 and own["sigma_rot_ratio"] == pytest.approx(1.0, abs=0.2)
+    sizes = {cell["nodes"] for cell in load("manhattan-large").cells(RunOptions())}
+    assert sizes == {3500} and {cell["nodes"] for cell in load("manhattan").cells(RunOptions())} == {500}
+
+
+def test_tables_of_real_data(tmp_path: Path) -> None:
+    """Of made-up rows: what is pooled is weighted by edges and nodes; who failed is counted."""
+    scored = {"edges": 10, "wrong": 2, "sure": 8, "sure_right": 6, "brier": 0.2, "log_score": 1.0, "pairs_95": 0.5}
+    errors = {
+        "status": "finished",
+        "n_compared": 30,
+        "mean_rotation_deg": 2.0,
+        "mean_translation": 0.1,
+        "nodes_95": 0.5,
+    }
+    rows: list[dict[str, Any]] = [
+        {"data": "a", "method": "robust", "trust": None, **scored, **errors},
+        {"data": "b", "method": "robust", "trust": None, **scored, **errors, "brier": 0.5, "edges": 30, "n_compared": 10,
+         "nodes_95": 0.9},
+        {"data": "a", "method": "gnc", "trust": None, "status": "left out", "message": "no gtsam"},
+        {"data": "b", "method": "chain", "trust": None, "status": "finished", "n_compared": 10, "mean_rotation_deg": 1.0,
+         "mean_translation": 1.0},
+    ]  # fmt: skip
+    (tmp_path / "scenes").mkdir()
+    table = shown("scenes", rows, tmp_path / "scenes")
+    pooled = next(row for row in table if (row["data"], row["method"]) == ("all", "robust"))
+    assert pooled["brier"] == pytest.approx((0.2 * 10 + 0.5 * 30) / 40) and pooled["sure_right"] == 12
+    assert pooled["nodes_95"] == pytest.approx((0.5 * 30 + 0.9 * 10) / 40)
+    cell = {"kind": "independent", "share": 0.1, "trust": None, "seed": 0, "status": "finished"}
+    good = {**cell, "right_kept": 0.9, "recall": 1.0, "position_ratio": 1.1, "odometry_rejected": 3}
+    (tmp_path / "kitti").mkdir()
+    (line,) = shown("kitti-loops", [good, {**cell, "seed": 1, "status": "failed"}], tmp_path / "kitti")
+    assert (line["n"], line["failed"], line["right_kept"], line["odometry_rejected"]) == (1, 1, 0.9, 3)
+
+
+def test_plans_on_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPOSE_DATA", str(tmp_path))
+    for name, folder in (("scenes", "threedmatch"), ("kitti-loops", "g2o2d")):
+        with pytest.raises(TemposeError, match=f"needs the data set {folder}"):
+            load(name).cells(RunOptions())
+        (tmp_path / folder).mkdir()
+    assert len({cell["data"] for cell in scenes.cells(RunOptions())}) == 7
+    assert {cell["trust"] for cell in scenes.cells(RunOptions())} == {None, *scenes.TRUST}
+    plan = kitti_loops.cells(RunOptions(seeds=2))
+    assert len(plan) == 2 * (1 + 2 * 3 * 2) and sum(cell["kind"] == "as it is" for cell in plan) == 2
+
+
+@pytest.mark.usefixtures("data")
+def test_a_real_scan_beside_its_chain() -> None:
+    cell = {"data": "hotel_uc", "seed": 0, "trust": None}
+    (chain,), (oracle,) = (scenes.run({**cell, "method": name}) for name in ("chain", "oracle"))
+    assert chain["n_compared"] == oracle["n_compared"] and oracle["mean_rotation_deg"] < chain["mean_rotation_deg"]
+
+
+@pytest.mark.usefixtures("data")
+def test_loops_of_the_car_are_replaced() -> None:
+    for kind in ("independent", "lookalikes"):
+        bad = kitti_loops.make({"kind": kind, "share": 0.3, "seed": 0})
+        assert bad.is_wrong.sum() == 41 and not np.any(bad.is_wrong & is_odometry(bad.graph))
+    assert not kitti_loops.make({"kind": "as it is"}).is_wrong.any()
