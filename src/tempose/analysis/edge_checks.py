@@ -30,17 +30,15 @@ from tempose.geometry import se3
 from tempose.model.bingham import Bingham
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
+from tempose.optimum.prediction import information_roots, predictions
 from tempose.sampling.draws import Draws
 
 SURPRISING = 0.01  # of the worst edge, corrected for the number of edges
-
-_CHECKED = 1e-5  # a direction of an edge is checked if the rest leaves at least this share of its noise to the residual
 
 
 # ---------------------------------------------------------------------- any two nodes
@@ -245,30 +243,18 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
         none = np.zeros(m, dtype=np.int64)
         return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m), determined=False)
     sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
-    root, range_ = _information_roots(posterior)
-    r = residuals(graph, estimate)
-    scalar = np.sqrt(np.maximum(1.0 - np.sum(r.nu**2, axis=1), 0.0))
-    whitened = np.einsum("mab,mb->ma", root, np.concatenate([2.0 * r.nu, np.nan_to_num(r.unexplained)], axis=1))
-    jacobian = np.tile(np.eye(6), (m, 1, 1))
-    w, twist = scalar[:, None, None], se3.hat(r.nu)
-    jacobian[:, :3, :3] = w * np.eye(3) + twist  # of 2ν by the rotation vector
-    if graph.coupling is not None:  # and of s = 2wν
-        J = w * w * np.eye(3) + w * twist - r.nu[:, :, None] * r.nu[:, None, :]
-        jacobian[:, 3:, :3] = graph.coupling @ J
-    A = root @ jacobian
-    taken = A @ sigma @ np.swapaxes(A, 1, 2)
-    V, weight = range_ - taken, np.ones((m, 1, 1))
-    if posterior.likelihood is not None:  # an edge of weight w pulls that much: r has covariance (I − wS)(I + (1 − w)S)
-        weight = posterior.likelihood.weight(posterior.energies(estimate))[:, None, None]
-        V = (range_ - weight * taken) @ (range_ + (1.0 - weight) * taken)
-    z2, freedom = _distance(V, whitened)
-    z2_rot, freedom_rot = _distance(V[:, :3, :3], whitened[:, :3])
-    z2_pos, freedom_pos = _distance(V[:, 3:, 3:], whitened[:, 3:])
-    size = np.einsum("maa->m", range_)
-    redundancy = np.clip(np.einsum("maa->m", V) / np.maximum(size, 1.0), 0.0, 1.0)
+    weight = None
+    if posterior.likelihood is not None:
+        weight = posterior.likelihood.weight(posterior.energies(estimate))
+    found = predictions(graph, estimate, sigma, weight)
+    z2, freedom = found.distance
+    z2_rot, freedom_rot = found.distance_of(slice(0, 3))
+    z2_pos, freedom_pos = found.distance_of(slice(3, 6))
+    size = np.einsum("maa->m", found.range_)
+    redundancy = np.clip(np.einsum("maa->m", found.covariance) / np.maximum(size, 1.0), 0.0, 1.0)
     return EdgeChecks(
         pairs, np.where(freedom > 0, z2, np.nan), freedom, _tail(z2, freedom), _tail(z2_rot, freedom_rot),
-        _tail(z2_pos, freedom_pos), _log_spread(taken, weight[:, 0]), redundancy,
+        _tail(z2_pos, freedom_pos), found.log_spread, redundancy,
     )  # fmt: skip
 
 
@@ -290,7 +276,7 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
         predicted = Laplace(curvature, minimum.poses).relative(j, i)
     except NotPositiveDefiniteError:
         return math.nan, 0, math.nan
-    root, range_ = (x[edge] for x in _information_roots(posterior))
+    root, range_ = (x[edge] for x in information_roots(graph))
     if rest.position_component[a] != rest.position_component[b]:
         root[3:], range_[3:] = 0.0, 0.0
     (wxyz, t), sigma = predicted.mean, predicted.covariance
@@ -308,42 +294,6 @@ def leave_one_out(posterior: Posterior, estimate: Poses, edge: int) -> tuple[flo
     z2 = float(error @ np.linalg.solve(np.eye(6) + root @ sigma @ root.T, error))
     freedom = round(float(np.trace(range_)))
     return z2, freedom, float(_tail(np.array([z2]), np.array([freedom]))[0])
-
-
-def _information_roots(posterior: Posterior) -> tuple[Array, Array]:
-    """Symmetric roots (m, 6, 6) of ``½Λ`` and P of the edges, and the projections onto their ranges."""
-    graph = posterior.graph
-    there = np.zeros(6)  # of a planar graph, the axes that lie in it
-    there[graph.axes] = 1.0
-    root, range_ = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
-    for part, matrix in (
-        (slice(0, 3), 0.5 * graph.concentration_matrices),
-        (slice(3, 6), graph.translation_precision_matrices),
-    ):
-        values, vectors = np.linalg.eigh(matrix * there[part, None] * there[None, part])
-        known = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
-        kept = np.where(known, np.sqrt(np.maximum(values, 0.0)), 0.0)
-        root[:, part, part] = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-        range_[:, part, part] = (vectors * known[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return root, range_
-
-
-def _log_spread(taken: Array, weight: Array) -> Array:
-    """``log det(I + S₋)`` (m,) of the directions that are checked, ``S₋ = S (I − wS)⁻¹`` with the edge itself left out."""
-    s = np.clip(np.linalg.eigvalsh(taken), 0.0, None)
-    left = 1.0 - weight * s
-    checked = left > _CHECKED
-    spread = (1.0 + (1.0 - weight) * s) / np.where(checked, left, 1.0)
-    return np.asarray(np.sum(np.log(np.where(checked, spread, 1.0)), axis=1))
-
-
-def _distance(V: Array, r: Array) -> tuple[Array, Index]:
-    """``rᵀV⁺r`` (m,) over the directions in which V is not zero, and their number."""
-    values, vectors = np.linalg.eigh(V)
-    checked = values > _CHECKED
-    along = np.einsum("mab,ma->mb", vectors, r)
-    z2 = np.sum(np.where(checked, along**2 / np.where(checked, values, 1.0), 0.0), axis=1)
-    return z2, checked.sum(axis=1)
 
 
 def _tail(z2: Array, freedom: Index) -> Array:
