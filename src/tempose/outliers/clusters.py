@@ -1,0 +1,136 @@
+r"""Loop closures that say the same: one observation made several times.
+
+A place that is seen again is seen from several neighbouring nodes, and so is a place that only looks like another. Their edges are
+right together or wrong together, so that what they say counts once. Two edges (i, j) and (i', j') belong together if i and i' are
+neighbours in time, and so are j and j', and if both would displace the chain alike: within :math:`k\sigma\sqrt{2 + s}`, s the
+steps along the chain between their ends, each step as uncertain as an edge.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tempose._support.compiling import kernel
+from tempose._typing import Array, Index, Mask
+from tempose.geometry.compiled import turned
+from tempose.model.poses import Poses
+from tempose.outliers.sequence import Sequence
+
+# chosen on: 3DMatch, all seven scenes (purity of the clusters; 2, 3 and 4 were looked at)
+_ALIKE = 3.0  # σ
+_NEIGHBOURS = 6  # ids apart, at least
+_PLACE = 0.02  # of all nodes: as far apart neighbours may be on long ways
+_FEW = 5  # edges that make a cluster a large one
+KINDS = ("single", "few", "many")
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Edges that are no links of the chain, by what they say.
+
+    Attributes
+    ----------
+    of_edge
+        Number of the cluster of each edge (m,); −1 for links.
+    size
+        Edges in each cluster.
+    """
+
+    sequence: Sequence
+    of_edge: Index
+    size: Index
+
+    @classmethod
+    def of(cls, sequence: Sequence, poses: Poses, sigma_rot: float, sigma_trans: float) -> Clusters:
+        """Clusters of the edges that displace ``poses`` alike; σ of an edge in radians and length per axis."""
+        graph, number = sequence.graph, np.array(sequence.graph.node_ids, dtype=np.int64)
+        loops = np.flatnonzero(~sequence.is_link)
+        loops = loops[np.lexsort((sequence.rank[sequence.later[loops]], sequence.rank[sequence.earlier[loops]]))]
+        wxyz, t = sequence.displacements(poses)
+        reach = max(_NEIGHBOURS, round(_PLACE * graph.n_nodes))
+        label = np.arange(len(loops))
+        _joined(
+            number[sequence.earlier[loops]], number[sequence.later[loops]], wxyz[loops], t[loops],
+            poses.position[sequence.later[loops]], reach, _ALIKE * sigma_rot, _ALIKE * sigma_trans, label,
+        )  # fmt: skip
+        of_edge = np.full(graph.n_edges, -1, dtype=np.int64)
+        of_edge[loops] = np.unique(label, return_inverse=True)[1]
+        return cls(sequence, of_edge, np.bincount(of_edge[loops]) if len(loops) else np.zeros(0, dtype=np.int64))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.size)
+
+    @cached_property
+    def members(self) -> tuple[Index, ...]:
+        """Edges of each cluster."""
+        order = np.argsort(self.of_edge, kind="stable")
+        ends = np.searchsorted(self.of_edge[order], np.arange(self.count + 1))
+        return tuple(order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+    @cached_property
+    def kind(self) -> Index:
+        """0, 1, 2 (:data:`KINDS`) for clusters of one edge, of a few, and of many."""
+        return np.where(self.size == 1, 0, np.where(self.size < _FEW, 1, 2))
+
+    def mean(self, of_edges: Array) -> Array:
+        """Mean over the edges of each cluster."""
+        inside = self.of_edge >= 0
+        return np.bincount(self.of_edge[inside], of_edges[inside], self.count) / np.maximum(self.size, 1)
+
+    def spread(self, of_clusters: Array, links: Any) -> Array:
+        """Numbers of clusters as numbers of edges (m,), those of links given."""
+        out = np.broadcast_to(np.asarray(links), self.of_edge.shape).astype(np.result_type(of_clusters, links))
+        inside = self.of_edge >= 0
+        out[inside] = of_clusters[self.of_edge[inside]]
+        return out
+
+    def accepted(self, fits: Mask) -> Mask:
+        """Clusters most of whose edges fit."""
+        return np.asarray(self.mean(fits.astype(float)) > 0.5)
+
+
+@kernel
+def _joined(
+    first: Any, second: Any, wxyz: Any, t: Any, at: Any, reach: int, alike_rot: float, alike_trans: float,
+    label: Any,
+) -> None:  # fmt: skip
+    """Give edges that displace alike one label; they come sorted by ``first``.
+
+    Displacements are compared at the later end of either edge, where they agree best.
+    """
+    m = first.shape[0]
+    for a in range(m):
+        for b in range(a + 1, m):
+            apart = first[b] - first[a]
+            if apart > reach:
+                break
+            other = abs(second[b] - second[a])
+            if other > reach:
+                continue
+            steps = 2.0 + apart + other
+            dot = wxyz[a, 0] * wxyz[b, 0] + wxyz[a, 1] * wxyz[b, 1] + wxyz[a, 2] * wxyz[b, 2] + wxyz[a, 3] * wxyz[b, 3]
+            angle = 2.0 * math.acos(min(abs(dot), 1.0))
+            if angle > alike_rot * math.sqrt(steps):
+                continue
+            nearest = math.inf
+            for where in (a, b):
+                x = (at[where, 0], at[where, 1], at[where, 2])
+                u = turned((wxyz[a, 0], wxyz[a, 1], wxyz[a, 2], wxyz[a, 3]), x)
+                v = turned((wxyz[b, 0], wxyz[b, 1], wxyz[b, 2], wxyz[b, 3]), x)
+                squared = 0.0
+                for c in range(3):
+                    squared += (u[c] + t[a, c] - v[c] - t[b, c]) ** 2
+                nearest = min(nearest, squared)
+            if nearest < alike_trans * alike_trans * steps:
+                old, new = max(label[a], label[b]), min(label[a], label[b])
+                if old != new:
+                    for k in range(m):
+                        if label[k] == old:
+                            label[k] = new
