@@ -1,0 +1,319 @@
+"""A pose graph from the vertices and edges of a g2o file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tempose._typing import Array, Mask, NodeId, PathLike
+from tempose.errors import ParseError
+from tempose.io._text import (
+    NumberReader,
+    exact_difference,
+    plural,
+)
+from tempose.io.g2o.lines import (
+    FORMAT,
+    lines_by_tag,
+    tell_unknown,
+    what_there_is,
+)
+from tempose.io.g2o.parts import (
+    EdgeLines,
+    VertexLines,
+    edges_of,
+    fixed_of,
+    skipped_vertices,
+    vertices_of,
+    with_inlier_priors,
+    without_skipped,
+)
+from tempose.io.options import ReadOptions
+from tempose.model import absolute
+from tempose.model import precision as precisions
+from tempose.model.graph import WORLD, PoseGraph
+from tempose.model.measurements import origin_of
+from tempose.model.poses import Poses
+
+
+def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
+    """Read a pose graph; see :mod:`tempose.io.g2o` for columns and equations, :class:`ReadOptions` for the choices."""
+    options = options or ReadOptions()
+    notices: list[str] = []
+    numbers = NumberReader(path)
+    tagged = lines_by_tag(path)
+    skipped = skipped_vertices(tagged)
+    vertices = vertices_of(tagged, numbers, notices)
+    edges = edges_of(tagged, numbers, options, notices)
+    fixed = fixed_of(tagged, numbers)
+    edges = with_inlier_priors(edges, tagged, numbers)
+    numbers.finish(notices)
+    edges, fixed = without_skipped(edges, fixed, skipped, notices)
+    tell_unknown(tagged, notices)
+    if not np.any(~edges.absolute):
+        expected = "expected EDGE_SE3:QUAT lines (or EDGE_SE2, EDGE3)"
+        raise ParseError(path, None, f"no edges found: {expected}{what_there_is(tagged)}")
+    dimension = _dimension(path, vertices, edges)
+    index, landmarks, initial = _nodes(path, vertices, edges, notices)
+    for line, name in fixed:
+        if name not in index:
+            raise ParseError(path, line, f"FIX names node {name}, which no VERTEX or EDGE line mentions")
+
+    origin = origin_of(np.concatenate([vertices.position, edges.t[edges.absolute & edges.has_point]]))
+    if np.any(origin):
+        vertices = replace(vertices, position=exact_difference(vertices.words, origin))
+        edges = _shifted(edges, origin)
+        initial = None if initial is None else vertices.poses()
+    counts: dict[str, int] = {}
+    edges = _refuse_and_drop(path, edges, dimension, options, notices, counts)
+    noise = _noise(edges, dimension, options, notices, counts)
+    if options.sigma_rot_deg is not None or options.sigma_trans is not None:
+        notices.append("the given standard deviations were not used: the file has information matrices of its own")
+    names: list[NodeId] = [*index, *([WORLD] if edges.absolute.any() else [])]
+    target = [len(index) if k else index[name] for k, name in zip(edges.absolute, edges.target.tolist(), strict=True)]
+    held = tuple(dict.fromkeys(name for _, name in fixed))
+    known = vertices.poses()
+    lost = [(line, name) for line, name in fixed if name not in known]
+    if lost and (len(held) > 1 or edges.absolute.any()):
+        why = f"FIX holds node {lost[0][1]}, and no VERTEX line says where, as it must if more than one thing is fixed"
+        raise ParseError(path, lost[0][0], why)
+    graph = PoseGraph(
+        tuple(names),
+        np.array([index[k] for k in edges.source.tolist()], dtype=np.int64),
+        np.array(target, dtype=np.int64),
+        edges.wxyz,
+        np.where(precisions.is_zero(edges.information[:, 3:, 3:])[:, None], np.nan, edges.t),
+        *noise[:2],
+        initial=initial,
+        fixed=held,
+        inlier_prior=edges.inlier_prior,
+        notices=tuple(notices),
+        origin={
+            "file": Path(path).name,
+            "format": FORMAT,
+            "rotation_information": options.rotation_information,
+            "precision": options.precision,
+            **{name: str(count) for name, count in counts.items()},
+        },
+        dimension=dimension,
+        coupling=noise.coupling,
+        arm=edges.arm,
+        landmarks=landmarks,
+        fixed_at=known.select([name for name in held if name in known]),
+        world_origin=origin,
+    )
+    for k, sigmas in zip(*absolute.contradictions(graph), strict=True):
+        why = f"node {edges.source[k]} is measured {sigmas:.3g} σ from where FIX holds it; one of the two is wrong"
+        raise ParseError(path, int(edges.line[k]), why)
+    return graph
+
+
+def read_poses(path: PathLike) -> Poses:
+    """The vertices of a g2o file; landmarks, which have no orientation, are unturned."""
+    return read_vertices(path)[0]
+
+
+def read_vertices(path: PathLike) -> tuple[Poses, bool, tuple[NodeId, ...]]:
+    """The vertices of a g2o file, whether they are planar, and which of them are landmarks."""
+    notices: list[str] = []
+    numbers = NumberReader(path)
+    tagged = lines_by_tag(path)
+    vertices = vertices_of(tagged, numbers, notices)
+    numbers.finish(notices)
+    if not len(vertices.line):
+        expected = "expected VERTEX_SE3:QUAT lines (or VERTEX_SE2, VERTEX3)"
+        raise ParseError(path, None, f"no vertices found: {expected}{what_there_is(tagged)}")
+    landmarks = tuple(vertices.ids[vertices.landmark].tolist())
+    return vertices.poses(), bool(vertices.planar.all()), landmarks
+
+
+# ---------------------------------------------------------------------- nodes
+
+
+def _first_lines(names: Iterable[int], lines: Iterable[int], into: dict[int, int]) -> dict[int, int]:
+    for name, line in zip(names, lines, strict=True):
+        into[name] = min(line, into.get(name, line))
+    return into
+
+
+def _where(
+    vertices: VertexLines, edges: EdgeLines, of_vertices: Mask, of_sources: Mask, of_targets: Mask
+) -> dict[int, int]:
+    """The line in which each node first occurs, among some vertices and ends of edges."""
+    out = _first_lines(vertices.ids[of_vertices].tolist(), vertices.line[of_vertices].tolist(), {})
+    _first_lines(edges.source[of_sources].tolist(), edges.line[of_sources].tolist(), out)
+    of_targets = of_targets & ~edges.absolute
+    return _first_lines(edges.target[of_targets].tolist(), edges.line[of_targets].tolist(), out)
+
+
+def _dimension(path: PathLike, vertices: VertexLines, edges: EdgeLines) -> int:
+    """2 or 3; a file that is both is refused."""
+    kinds = np.concatenate([vertices.planar, edges.planar])
+    if kinds.all() or not kinds.any():
+        return 2 if kinds.any() else 3
+    flat = _where(vertices, edges, vertices.planar, edges.planar, edges.planar)
+    solid = _where(vertices, edges, ~vertices.planar, ~edges.planar, ~edges.planar)
+    both = set(flat) & set(solid)
+    if both:
+        name = min(both, key=lambda k: max(flat[k], solid[k]))
+        first, second = sorted([(flat[name], "planar"), (solid[name], "3D")])
+        why = f"node {name} is {second[1]} here and {first[1]} in line {first[0]}; an edge cannot join the two"
+        raise ParseError(path, second[0], why)
+    first, second = sorted([(min(flat.values()), "planar"), (min(solid.values()), "3D")])
+    why = f"the line is {second[1]}, line {first[0]} is {first[1]}; a graph is one of the two: split the file"
+    raise ParseError(path, second[0], why)
+
+
+def _landmarks_and_poses(vertices: VertexLines, edges: EdgeLines) -> tuple[dict[int, int], dict[int, int]]:
+    """The line in which each landmark, and each node with an orientation, first occurs; nothing if there are no landmarks."""
+    if not vertices.landmark.any() and not edges.landmark.any():
+        return {}, {}
+    none = np.zeros(len(edges.line), dtype=bool)
+    points = _where(vertices, edges, vertices.landmark, edges.landmark, none)
+    return points, _where(vertices, edges, ~vertices.landmark, ~edges.landmark, ~none)
+
+
+def _nodes(
+    path: PathLike, vertices: VertexLines, edges: EdgeLines, notices: list[str]
+) -> tuple[dict[NodeId, int], tuple[NodeId, ...], Poses | None]:
+    """Row of each node, vertices first, the landmarks among them, and the vertices as a start if every node has one."""
+    points, posed = _landmarks_and_poses(vertices, edges)
+    for name in sorted(set(points) & set(posed), key=lambda k: max(points[k], posed[k])):
+        first, second = sorted([(points[name], "a landmark"), (posed[name], "a pose")])
+        raise ParseError(path, second[0], f"node {name} is {second[1]} here and {first[1]} in line {first[0]}")
+    measured = set(edges.source.tolist())
+    unseen = [name for name in vertices.ids[vertices.landmark].tolist() if name not in measured]
+    if unseen:
+        notices.append(f"{plural(len(unseen), 'landmark')} that nothing measures left out")
+    gone = set(unseen)
+    shown = [name for name in vertices.ids.tolist() if name not in gone]
+    index: dict[NodeId, int] = {name: k for k, name in enumerate(shown)}
+    declared = len(index)
+    relative = ~edges.absolute
+    for name in np.unique(np.concatenate([edges.source[relative], edges.target[relative]])).tolist():
+        index.setdefault(name, len(index))  # in the order of their numbers, whichever edge comes first
+    for k in np.flatnonzero(edges.absolute):
+        if edges.source[k] not in index:
+            why = f"the prior is of node {edges.source[k]}, which no VERTEX or EDGE line mentions"
+            raise ParseError(path, int(edges.line[k]), why)
+    missing = len(index) - declared
+    landmarks = tuple(name for name in index if name in points)
+    if missing == 0:
+        return index, landmarks, vertices.poses()
+    if declared == 0:
+        notices.append(f"no VERTEX lines: {plural(missing, 'node')} taken from the edges")
+    else:
+        first_new = list(index)[declared]
+        line = edges.line[np.flatnonzero((edges.source == first_new) | (edges.target == first_new))[0]]
+        notices.append(
+            f"{plural(missing, 'node')} without a VERTEX line (first: {first_new} in line {line}) taken from the edges; "
+            "the vertices are not complete and not used as a start"
+        )
+    return index, landmarks, None
+
+
+def _shifted(edges: EdgeLines, origin: Array) -> EdgeLines:
+    """What is known about single nodes, less an origin, digit by digit."""
+    moved = edges.absolute & edges.has_point
+    t = edges.t.copy()
+    t[moved] = exact_difference(edges.words[moved], origin)
+    return replace(edges, t=t)
+
+
+# ---------------------------------------------------------------------- how sure the edges are
+
+
+def _refuse_and_drop(
+    path: PathLike, edges: EdgeLines, dimension: int, options: ReadOptions, notices: list[str], counts: dict[str, int]
+) -> EdgeLines:
+    """Edges whose information makes sense; those that carry none at all are left out."""
+    zero_t, zero_r = (precisions.is_zero(edges.information[:, a, a]) for a in (slice(3, 6), slice(0, 3)))
+    singular = np.zeros(len(edges.line), dtype=bool)
+    for axes, zero, name in (
+        (precisions.TRANSLATION[dimension], zero_t, "translation"),
+        (precisions.ROTATION[dimension], zero_r, "rotation"),
+    ):
+        block = edges.information[:, axes[:, None], axes]
+        usable, kept = precisions.is_definite(block) | zero, precisions.is_semidefinite(block)
+        bad = np.flatnonzero(~(kept if options.precision == "full" else usable))
+        if len(bad):
+            hint = "; it is zero along some axis, which --precision full accepts" if kept[bad[0]] else ""
+            size = {1: "", 2: "2×2 ", 3: "3×3 "}[len(axes)]
+            why = f"the {size}information of the {name} is not positive definite{hint}"
+            raise ParseError(path, int(edges.line[bad[0]]), why)
+        singular |= ~usable & edges.complete
+    counts["singular_edges"] = int(np.sum(singular))
+    counts["rotation_only_edges"] = int(np.sum(zero_t & ~zero_r & edges.complete))
+    counts["translation_only_edges"] = int(np.sum(zero_r & ~zero_t & edges.complete))
+    counts["dropped_edges"] = int(np.sum(zero_t & zero_r))
+    for name, what in (
+        ("rotation_only_edges", "zero translation information: rotation only"),
+        ("translation_only_edges", "zero rotation information: translation only (concentration 0)"),
+        ("dropped_edges", "zero information left out"),
+        ("singular_edges", "no information along some axis"),
+    ):
+        if counts[name]:
+            notices.append(f"{plural(counts[name], 'edge')} with {what}")
+    if counts["dropped_edges"] == len(edges.line):
+        raise ParseError(path, None, "no edge carries any information: every information matrix is zero")
+    _judge_correlations(path, edges, options, notices, counts)
+    return edges.keep(~(zero_t & zero_r)) if counts["dropped_edges"] else edges
+
+
+def _judge_correlations(
+    path: PathLike, edges: EdgeLines, options: ReadOptions, notices: list[str], counts: dict[str, int]
+) -> None:
+    """Refuse what ties translation to rotation more closely than can be, unless correlations are dropped anyway."""
+    some = np.flatnonzero(precisions.is_correlated(edges.information))
+    counts["correlated_edges"] = len(some)
+    whole = edges.information[some]
+    indefinite = some[precisions.is_jointly_indefinite(whole)]
+    counts["indefinite_edges"] = len(indefinite)
+    hint = "; its diagonal blocks are not: --precision se-sync uses these alone"
+    if len(indefinite) and options.precision != "se-sync":
+        raise ParseError(path, int(edges.line[indefinite[0]]), f"the information matrix is indefinite{hint}")
+    if len(indefinite):
+        line = int(edges.line[indefinite[0]])
+        notices.append(
+            f"{plural(len(indefinite), 'edge')} with an indefinite information matrix (first: line {line}); "
+            "only its diagonal blocks, which are positive definite, are used"
+        )
+    tied = some[precisions.ties_the_unmeasured(whole)]
+    if len(tied) and options.precision == "full":
+        why = "the information matrix is singular: it ties the translation to a rotation that it does not measure"
+        raise ParseError(path, int(edges.line[tied[0]]), f"{why}; --precision se-sync uses its diagonal blocks alone")
+    if options.precision == "isotropic":
+        scaled = precisions.lowest(precisions.without_zeros(whole))
+        bad = some[scaled <= 1e-12]
+        if len(bad):
+            why = "the information matrix is singular, so that no one number stands for it; --precision full keeps it"
+            raise ParseError(path, int(edges.line[bad[0]]), why)
+
+
+def _noise(
+    edges: EdgeLines, dimension: int, options: ReadOptions, notices: list[str], counts: dict[str, int]
+) -> precisions.EdgeNoise:
+    """How sure the edges are, in the frame of their target, as ``options.precision`` asks."""
+    counts["reduced_edges"] = 0
+    if options.precision == "full":
+        return precisions.noise(edges.information, edges.turn, dimension)
+    if options.precision == "se-sync":
+        edges = replace(edges, information=_uncorrelated(edges.information)) if counts["indefinite_edges"] else edges
+    spreads = precisions.spreads(edges.information, dimension)
+    reduced = (spreads[0] > precisions.ROUND) | (spreads[1] > precisions.ROUND)
+    counts["reduced_edges"] = int(np.sum(reduced | precisions.is_correlated(edges.information)))
+    notice = precisions.reduction_notice(edges.information, dimension, options.precision)
+    notices.extend([notice] if notice else [])
+    one_number = precisions.marginal_numbers if options.precision == "isotropic" else precisions.block_numbers
+    return one_number(edges.information, dimension)
+
+
+def _uncorrelated(information: Array) -> Array:
+    """The same with the correlations of indefinite matrices dropped: they mean nothing."""
+    out = np.array(information)
+    bad = precisions.is_jointly_indefinite(information)
+    out[bad, 3:, :3] = out[bad, :3, 3:] = 0.0
+    return out
