@@ -95,6 +95,15 @@ def test_robust_noise_of_a_planar_graph_does_not_collapse(seed: int) -> None:
     assert len(solution.verdicts.distrusted) == 0
 
 
+def test_a_planar_node_says_its_angle_and_covariance() -> None:
+    graph = tempose.GraphBuilder(planar=True)
+    graph.add_edge("a", "b", angle=-2.5, translation=[3.0, 0.0], sigma_rot_deg=2.0, sigma_trans=0.05)
+    solution = solved(graph.build())
+    b = solution["b"]
+    assert b.theta_deg == pytest.approx(np.degrees(-2.5)) and b.position == pytest.approx([3.0, 0.0, 0.0])
+    assert b.planar_covariance == pytest.approx(np.diag([np.radians(2.0) ** 2, 0.05**2, 0.05**2]), rel=1e-3, abs=1e-9)
+
+
 # ---------------------------------------------------------------------- 4: a registration
 
 

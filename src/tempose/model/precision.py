@@ -71,11 +71,6 @@ def is_semidefinite(blocks: Array) -> Mask:
     return np.asarray((lowest(blocks) > -1e-12) & np.all((diagonal == 0.0) | (diagonal >= SMALLEST), axis=1))
 
 
-def is_indefinite(blocks: Array) -> Mask:
-    """Which matrices (m, d, d) have a negative eigenvalue beyond rounding."""
-    return np.asarray(lowest(blocks) < -1e-9)
-
-
 def spread(blocks: Array) -> Array:
     """Ratio (m,) of the largest to the smallest eigenvalue; 1 for zero."""
     if not len(blocks):
