@@ -33,7 +33,7 @@ from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
 from tempose.outliers.estimate import Competitor, RobustSolution
 from tempose.outliers.loose_parts import LoosePart
-from tempose.outliers.noise import FEWEST_SPARE, GROUPS, Parameters
+from tempose.outliers.noise import FEWEST_SPARE, GROUPS, MOTIONS, Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.sampler import Cause, Reason
 
@@ -72,7 +72,6 @@ __all__ = [
 
 ANY_TURN_DEG = 100.0  # a rotation of which nothing is known has 180°/√3 = 104° per axis
 NO_GAUSSIAN = "the Hessian at the estimate is not positive definite: there is no Gaussian approximation there"
-NOISE_COLLAPSED = "the estimated noise went to zero: too few edges check each other; give the noise instead"
 KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
 """What proofs are about after a robust solve."""
 
@@ -177,10 +176,17 @@ def seen_rarely(graph: PoseGraph) -> list[str]:
 def kept_noise(parameters: Parameters) -> list[str]:
     """Of estimated noise: which kinds of measurements keep what was stated, and how the others differ from it."""
     lines = [
-        f"the noise of {what} is kept as stated: fewer than {FEWEST_SPARE} of their numbers are checked by others"
-        for name, what in GROUPS.items()
+        f"the noise of {what} is kept as stated (1° and 1 in files that do not state it): fewer than "
+        f"{FEWEST_SPARE} of their numbers are checked by others"
+        for name, what in {**MOTIONS, **GROUPS}.items()
         if name in parameters.kept
     ]
+    for name, what in MOTIONS.items():
+        if not 1e-3 < getattr(parameters, name) < 1e3:
+            lines.append(
+                f"estimated noise of {what}: σ {getattr(parameters, name):.1e} times as stated; look whether the file's units and "
+                "precisions are what they should be"
+            )
     for name, what in GROUPS.items():
         scale = getattr(parameters, name)
         if name not in parameters.kept and scale != 1.0:

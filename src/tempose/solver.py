@@ -370,8 +370,6 @@ def _optimise_with_noise(run: Run) -> Optimum:
     if robust is not None:
         notices += describe.competing(found)
         notices += describe.loose_parts(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
-    if fitted.status == "collapsed":
-        notices.append(describe.NOISE_COLLAPSED)
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)

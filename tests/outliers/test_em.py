@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import integrate, optimize
 
 from helpers.wrong_edges import rotations_only, with_wrong_edges, without_noise_levels
+from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
@@ -17,10 +19,11 @@ from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.optimum.starts import start_poses
 from tempose.outliers import em as estimate
 from tempose.outliers import rotations
 from tempose.outliers.em import RobustOptions, fit
-from tempose.outliers.noise import EdgeEnergies, Parameters
+from tempose.outliers.noise import FEWEST_SPARE, EdgeEnergies, Parameters, _both_scales, _Sums, log_prior
 from tempose.simulation import simulate
 
 
@@ -158,3 +161,88 @@ def test_an_energy_is_never_negative_whatever_rounding_leaves_of_what_the_poses_
     energy = EdgeEnergies(graph, zero, zero, zero, rounded).energy(Parameters(1e-6, 1e-6, 0.8, 1.0, 1.0))
     assert energy[2] == 0.0
     np.testing.assert_allclose(np.delete(energy, 2), 0.15)
+
+
+# ---------------------------------------------------------------------- noise that cannot collapse
+
+
+def test_the_prior_of_a_scale_is_a_density_of_its_logarithm():
+    assert integrate.quad(lambda x: math.exp(log_prior(math.exp(x))), -80, 80)[0] == pytest.approx(1.0, rel=1e-9)
+    assert integrate.quad(lambda x: math.exp(log_prior(math.exp(x))), -80, 0)[0] == pytest.approx(0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("energy", "left"), [(0.0, 0.0), (1e-9, 0.5), (3.0, 0.0), (7.0, 12.0), (1e-7, 400.0), (1e9, 300.0)]
+)
+def test_the_scale_is_where_likelihood_times_prior_is_largest(energy, left):
+    def value(log_s: float) -> float:
+        return left * log_s + energy * math.exp(-2.0 * log_s) - log_prior(math.exp(log_s))
+
+    found = _Sums(energy, left).scale()
+    best = optimize.minimize_scalar(value, bounds=(-20.0, 20.0), method="bounded", options={"xatol": 1e-10}).x
+    assert math.log(found) == pytest.approx(best, abs=1e-5)
+    if left >= 300.0:  # what is well determined hardly moves
+        assert found == pytest.approx(math.sqrt(2.0 * energy / left), rel=0.6 / left)
+
+
+def test_scales_that_correlated_edges_share_have_the_same_prior():
+    a, b, cross = _Sums(4.0, 9.0), _Sums(0.6, 14.0), -1.9
+
+    def value(log: np.ndarray) -> float:
+        s, t = np.exp(log)
+        return 9.0 * log[0] + 14.0 * log[1] + 4.0 / s**2 + cross / (s * t) + 0.6 / t**2 - log_prior(s) - log_prior(t)
+
+    best = optimize.minimize(value, [0.0, 0.0], tol=1e-12).x
+    assert np.log(_both_scales(a, b, cross)) == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize("tail", [math.inf, 4.0, 1.0])
+def test_a_tree_has_no_spare_numbers_whatever_the_core(tail):
+    made = simulate(80, shape="trajectory", sigma_rot_deg=3.0, sigma_trans=0.05, seed=3)
+    wrong = np.abs(made.graph.edge_i - made.graph.edge_j) != 1
+    t = made.graph.j_from_i_t + np.where(wrong, 1e3, 0.0)[:, None]
+    graph = replace(made.graph, j_from_i_t=t)
+    chain = graph.with_edges(~wrong)
+    poses = start_poses(chain, "tree", np.random.default_rng(0))
+    p = Parameters(1.0, 1.0, 0.7, tail, 2.0)
+    own = np.full(graph.n_edges, np.nan)
+    left = estimate._residuals(graph, Curvature(Posterior(graph, p.likelihood(graph, own))), poses)
+    spare = left.spare(p, own)
+    assert spare["rotation_scale"] < 0.01 * graph.n_edges  # curved rotations have a bit more than three
+    assert spare["translation_scale"] < 0.01 * graph.n_edges  # curved rotations have a bit more than three
+    honest = made.graph  # negative control: where the other edges are right there are
+    fitted = minimise(Curvature(Posterior(honest, p.likelihood(honest, own))), made.truth).poses
+    left = estimate._residuals(honest, Curvature(Posterior(honest, p.likelihood(honest, own))), fitted)
+    assert left.spare(p, own)["rotation_scale"] > 1.5 * np.sum(wrong) > 10.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["tree", "chordal"])
+def test_poses_that_interpolate_some_edges_do_not_make_the_noise_collapse(seed, kind):
+    made = simulate(150, shape="trajectory", sigma_rot_deg=3.0, sigma_trans=0.05, seed=seed)
+    graph, _ = with_wrong_edges(made, 0.15, seed)
+    found = fit(graph, start_poses(graph, kind, np.random.default_rng(seed)))
+    p = found.parameters
+    assert 0.5 < p.rotation_scale < 3.0
+    assert 0.5 < p.translation_scale < 3.0
+    assert 0.0 < p.inlier_probability < 1.0
+    assert np.all(np.isfinite([found.log_likelihood, found.log_evidence]))
+    assert np.all(np.isfinite(found.inlier_probability))
+    best = fit(graph, made.truth)
+    assert found.log_evidence < best.log_evidence + 1e-3
+
+
+def test_noise_that_few_edges_check_is_kept_as_stated():
+    made = simulate(60, shape="trajectory", sigma_rot_deg=3.0, sigma_trans=0.05, seed=1)
+    step = np.abs(made.graph.edge_i - made.graph.edge_j)
+    few = made.graph.with_edges((step == 1) | (np.cumsum(step > 1) * (step > 1) % 40 == 1))
+    spare = 3 * (few.n_edges - 59)
+    assert 0 < spare < FEWEST_SPARE
+    found = fit(few, made.truth)
+    assert found.parameters.kept == ("rotation_scale", "translation_scale")
+    assert (found.parameters.rotation_scale, found.parameters.translation_scale) == (1.0, 1.0)
+    assert any("rotations between poses is kept as stated" in line for line in describe.kept_noise(found.parameters))
+    known = fit(few, made.truth, RobustOptions("auto", 1.0, math.inf))  # all edges right: there is nothing to lose
+    assert known.parameters.kept == ()
+    assert known.parameters.rotation_scale != 1.0
+    assert fit(made.graph, made.truth).parameters.kept == ()

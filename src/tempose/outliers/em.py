@@ -7,12 +7,13 @@ Alternately, the poses minimise U for the current parameters, and the parameters
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from tempose._typing import Array
+from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -25,11 +26,22 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
 from tempose.optimum.newton import minimise
 from tempose.outliers import rotations
-from tempose.outliers.noise import CHANGE, EdgeEnergies, Parameters, RobustOptions, change
+from tempose.outliers.noise import (
+    CHANGE,
+    FEWEST_SPARE,
+    MOTIONS,
+    EdgeEnergies,
+    Parameters,
+    RobustOptions,
+    change,
+    log_prior,
+)
 
 FIRST_INLIER_PROBABILITY = 0.7
 _FIRST_CHOICE = 2  # round after which the tail is chosen for the first time
-_LEAST_SCALE = 1e-4  # of the first one: a noise that collapses is an interpolation, not an estimate
+_ANY_TURN = 1.8  # radians per axis of a rotation of which nothing is known
+_A_LITTLE = 1e-6  # of an edge, so that no node is free
+_EXACT = 1e-9  # radians, and of the spread of translations: residuals below are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +59,13 @@ class RobustFit:
     parameters
         What was estimated (or given).
     status
-        ``converged``, ``round limit``, or ``collapsed`` (the noise went to zero: too few edges check each other).
+        ``converged`` or ``round limit``.
     log_likelihood
         Of the measurements given the poses, normalised.
     log_evidence
-        The same with the poses integrated out around these (Laplace's approximation), up to a constant of the graph: what
-        compares fits. A likelihood alone prefers fits that interpolate a few edges, whose poses are that much narrower.
+        The same with poses and estimated noise levels integrated out around these (Laplace's approximation), with the
+        prior of the latter, up to a constant of the graph: what compares fits.
+        A likelihood alone prefers fits that interpolate a few edges, whose poses are that much narrower.
     """
 
     poses: Poses
@@ -115,20 +128,20 @@ def fit(
         first = first_parameters(graph, start, options, own)
     parameters, poses = first, start
     stage = _Stage(graph, own)
-    status, free_tail, choices = "round limit", options.tail is None, 0
+    status, free_tail, choices, released = "round limit", options.tail is None, 0, False
     for number in range(1, options.rounds + 1):
         poses, left = stage.improve(poses, parameters)
         updated = left.settled(parameters, options, own)
         moved = change(parameters, updated)
         parameters = updated
-        if parameters.rotation_scale < _LEAST_SCALE * first.rotation_scale:
-            status = "collapsed"
-            break
         if moved < CHANGE or number == _FIRST_CHOICE:
             chosen = left.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
             if chosen.tail == parameters.tail and moved < CHANGE:
-                status = "converged"
-                break
+                freed = parameters if released else _released(parameters, left.spare(parameters, own))
+                if freed is parameters:
+                    status = "converged"
+                    break
+                chosen, released = freed, True  # at the stated noise there is enough to tell it after all
             parameters, choices = chosen, choices + int(chosen.tail != parameters.tail)
     poses = stage.approach(poses, parameters)
     curvature = stage.curvature(parameters)
@@ -136,7 +149,9 @@ def fit(
     posterior = curvature.posterior
     assert posterior.likelihood is not None
     log_likelihood = float(posterior.likelihood.log_density(posterior.energies(poses)).sum())
-    evidence = log_likelihood + _log_volume(curvature, poses)
+    evidence = log_likelihood + _log_volume(curvature, poses, parameters.outlier_sigma)
+    if options.noise == "auto":
+        evidence += left.log_evidence_of_scales(parameters, own)
     return RobustFit(poses, posterior.graph, posterior.likelihood, parameters, status, number, log_likelihood, evidence)
 
 
@@ -176,8 +191,7 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
     rotation, translation, cross = energies_by_part(graph, poses)
     # edges that the start was built from fit it exactly and say nothing about noise
-    energy = Posterior(graph).energies(poses)
-    exact = energy <= 1e-20 * np.median(energy)
+    exact = _fits_exactly(graph, poses, spread)
     turns, moves = graph.ranks
     left = EdgeEnergies(graph, rotation, translation, np.where(exact, turns, 0.0), np.where(exact, moves, 0.0), cross)
     if options.noise == "given":
@@ -185,34 +199,74 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     candidates = []
     between = ~graph.is_absolute & ~graph.is_landmark[graph.edge_i]
     alone, moved = Posterior(graph).potential_by_edge(poses)  # the second is of what rotations leave unexplained
+    between &= ~exact
+    taken = _numbers_of_poses(graph)
     for s in _scales(alone[between & (turns > 0)], int(np.sum(graph.axes < 3))):
         for t in _scales(moved[between & (moves > 0)], graph.dimension):
             trial = replace(parameters, rotation_scale=s, translation_scale=t)
             for _ in range(3):
                 trial = left.updated(trial, replace(options, noise="given"), own)
-            candidates.append((left.log_likelihood(trial, own), trial))
+            volume = taken[0] * math.log(s) + taken[1] * math.log(t)  # of the poses, as far as it depends on the noise
+            candidates.append((left.log_likelihood(trial, own) + volume + log_prior(s) + log_prior(t), trial))
     best = max(candidates, key=lambda pair: pair[0])[1]
     for _ in range(30):
         best = left.updated(best, options, own)
     return best
 
 
-def _log_volume(curvature: Curvature, poses: Poses) -> float:
-    """Logarithm of the volume of the Gaussian around the poses, gauge held."""
+def _numbers_of_poses(graph: PoseGraph) -> tuple[int, int]:
+    """How many numbers of orientations and of positions the measurements determine."""
+    oriented = graph.n_nodes - len(graph.landmarks) - graph.n_components
+    placed = graph.n_nodes - len(np.unique(graph.position_component)) if np.any(graph.has_translation) else 0
+    return oriented * int(np.sum(graph.axes < 3)), placed * graph.dimension
+
+
+def _released(p: Parameters, spare: Mapping[str, float]) -> Parameters:
+    """The parameters with the noise of motions no longer kept as stated, where twice as many numbers as needed tell it."""
+    kept = tuple(name for name in p.kept if name not in MOTIONS or spare.get(name, 0.0) < 2.0 * FEWEST_SPARE)
+    return p if kept == p.kept else replace(p, kept=kept)
+
+
+def _fits_exactly(graph: PoseGraph, poses: Poses, spread: float) -> Mask:
+    """Edges (m,) without any residual but rounding."""
+    (turns, moves), found = graph.ranks, residuals(graph, poses)
+    scene = spread + float(np.ptp(poses.position, axis=0).max(initial=0.0))
+    still = (turns == 0) | (2.0 * np.linalg.norm(found.nu, axis=1) < _EXACT)
+    return np.asarray(
+        still & ((moves == 0) | (np.linalg.norm(np.nan_to_num(found.translation), axis=1) < _EXACT * scene))
+    )
+
+
+def _log_volume(curvature: Curvature, poses: Poses, spread: float) -> float:
+    """Logarithm of the volume of the Gaussian around the poses, gauge held.
+
+    Where rejected edges leave a node free it would have none: then they hold it to any orientation, and to where ``spread``
+    says that translations lead.
+    """
     try:
         factor = curvature.factor(poses.wxyz, poses.position)
     except NotPositiveDefiniteError:
-        return -math.inf
+        posterior = curvature.posterior
+        graph, weight = posterior.graph, _weights(posterior, poses)
+        P = graph.translation_precision_matrices
+        with np.errstate(divide="ignore"):
+            turn = 2.0 / _ANY_TURN**2 / graph.mean_concentration
+            move = graph.dimension / spread**2 / np.trace(P, axis1=1, axis2=2)
+        least = (np.where(np.isfinite(one), one, 0.0) for one in (turn, move))
+        curvature = Curvature(_weighted(graph, *(np.maximum(weight, one) for one in least)))
+        try:
+            factor = curvature.factor(poses.wxyz, poses.position, exact=False)
+        except NotPositiveDefiniteError:
+            return -math.inf
     return 0.5 * curvature.dimension * math.log(2.0 * math.pi) - 0.5 * factor.log_determinant()
 
 
 def _scales(energy: Array, freedom: int) -> Array:
-    """Factors of σ at which some share of the edges, from a twentieth to all, would be as it should."""
+    """Factors of σ: none, and those at which some share of the edges, from a twentieth to all, would be as it should."""
+    energy = energy[energy > 0.0]
     if not len(energy):
         return np.ones(1)
-    largest = float(energy.max())
-    energy = energy[energy > 1e-20 * largest] if largest > 0.0 else np.ones(1)
-    return np.unique(np.sqrt(np.quantile(2.0 * energy, [0.05, 0.15, 0.3, 0.6, 1.0]) / freedom))
+    return np.unique([1.0, *np.sqrt(np.quantile(2.0 * energy, [0.05, 0.15, 0.3, 0.6, 1.0]) / freedom)])
 
 
 class _Stage:
@@ -247,7 +301,8 @@ class _Stage:
             posterior = self.posterior(p)
             poses = self.rotations_alone.lower(posterior, poses, steps=8)
             used, nothing = self.rotations_alone.used(posterior, poses), np.zeros(self.stated.n_edges)
-            return poses, EdgeEnergies(self.stated, *Posterior(self.stated).potential_by_edge(poses), used, nothing)
+            parts, weights = Posterior(self.stated).potential_by_edge(poses), _weights(posterior, poses)
+            return poses, EdgeEnergies(self.stated, *parts, used, nothing, weights=weights)
         curvature = self.curvature(p)
         poses = minimise(curvature, poses, max_steps=4).poses
         return poses, _residuals(self.stated, curvature, poses)
@@ -270,10 +325,31 @@ def energies_by_part(graph: PoseGraph, poses: Poses) -> tuple[Array, Array, Arra
 
 def _residuals(graph: PoseGraph, curvature: Curvature, poses: Poses) -> EdgeEnergies:
     rotation, translation, cross = energies_by_part(graph, poses)
+    scaled, weights = curvature.posterior.graph, _weights(curvature.posterior, poses)
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
     except NotPositiveDefiniteError:  # some node is held by no edge that counts
-        nothing = np.zeros(graph.n_edges)
-        return EdgeEnergies(graph, rotation, translation, nothing, nothing, cross)
+        weights = np.maximum(weights, _A_LITTLE)
+        curvature = Curvature(_weighted(scaled, weights, weights))
+        try:
+            factor = curvature.factor(poses.wxyz, poses.position, exact=False)
+        except NotPositiveDefiniteError:  # nothing tells the noise
+            return EdgeEnergies(graph, rotation, translation, *graph.ranks, cross)
     sigma = Laplace(curvature, poses, 1.0, factor).edge_covariances()
-    return EdgeEnergies(graph, rotation, translation, *used_of_edges(curvature.posterior.graph, sigma), cross)
+    return EdgeEnergies(graph, rotation, translation, *used_of_edges(scaled, sigma), cross, weights)
+
+
+def _weights(posterior: Posterior, poses: Poses) -> Array:
+    """Weights (m,) of the edges at the poses."""
+    assert posterior.likelihood is not None
+    return posterior.likelihood.weight(posterior.energies(poses))
+
+
+def _weighted(graph: PoseGraph, turn: Array, move: Array) -> Posterior:
+    """The ordinary problem of edges with weights (m,) of their rotations and translations."""
+
+    def weighted(value: Array, weight: Array) -> Array:
+        return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
+
+    turns, moves = weighted(graph.concentration, turn), weighted(graph.translation_precision, move)
+    return Posterior(replace(graph, concentration=turns, translation_precision=moves))

@@ -3,16 +3,24 @@ r"""Parameters of the robust likelihood, and how they follow from residuals.
 With :math:`\gamma_k` the probability that edge k is an inlier and :math:`w_k` its weight, both at the energy that the edge has
 on average over the posterior, :math:`E[e_k] = e_k + \tfrac12 u_k`, the stated σ of the rotations is to be multiplied by
 
-.. math::  s^2 = \frac{\sum_k w_k\, 2 e_k}{\sum_k \gamma_k d_k - \sum_k w_k u_k}, \qquad
-           u_k = \operatorname{tr}(\Omega_k \Sigma_k)_R,
+.. math::  s^2 = \frac{\sum_k w_k\, 2 e_k}{\sum_k \gamma_k d_k - \sum_k h_k}, \qquad
+           h_k = \hat w_k u_k, \quad u_k = \operatorname{tr}(\Omega_k \Sigma_k)_R,
 
-d the numbers measured and :math:`\Sigma_k` the covariance of the fitted relative pose; in the same way for translations.
+d the numbers measured, :math:`\Sigma_k` the covariance of the fitted relative pose and :math:`\hat w_k` the weights that it was
+computed with, so that the leverages h add up to the numbers of the poses, whatever the core: edges that nothing checks, as those
+of a tree, tell nothing. In the same way for translations.
 Where the two are correlated, B scales with σ_t/σ_R, and the energy is :math:`a/s_R^2 + x/(s_R s_t) + c/s_t^2`; both scales together
 maximise the likelihood, a concave problem in their inverses.
 
-What is known about single nodes (fixes, attitudes) and sightings of landmarks have scales of their own, if there are enough
-of them; if not, their noise is kept as stated.
-The second sum below is the number of parameters that the poses have used up: without it σ comes out too small. Where
+Every s has a half-Cauchy prior whose median is 1, the stated noise: :math:`p(s) = \tfrac2\pi / (1 + s^2)`. It counts as much as one
+number of the measurements: half of it is on factors between 0.4 and 2.4, but a tenth is beyond 1/6 and 6. With L the
+denominator above and 2E the numerator, :math:`x = s^2` then solves
+:math:`(L + 1) x^2 - (2E - L + 1) x - 2E = 0`, which is 2E/L up to a number in L, and finite whatever E and L are.
+
+Where edges may be wrong, noise that fewer than 20 spare numbers tell is kept as stated: by chance a few edges agree, and less
+noise would reject the others, until there is nothing left to tell it from. What is known about single nodes
+(fixes, attitudes) and sightings of landmarks have scales of their own, under the same condition.
+The second sum above is the number of parameters that the poses have used up: without it σ comes out too small. Where
 weights of edges are equal, this is the reduced χ². The prior probability π is the mean of γ over the edges that have no
 probability of their own.
 
@@ -41,6 +49,7 @@ TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
 CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _MOST_STEPS = 20  # of expectation maximisation between two of the poses
 FEWEST_SPARE = 20  # numbers of a group that others check: σ is then known to 16 %; with fewer it is kept as stated
+PRIOR_NUMBERS = 1.0  # of measurements that the prior of a scale counts as: half-Cauchy
 _LEAST_SIGMA = 1e-7  # radians, and of the spread of translations: measurements without noise have this much
 
 
@@ -85,6 +94,9 @@ GROUPS = {
 }
 """Kinds of measurements with a noise of their own, beside motions between poses, by the field of :class:`Parameters`."""
 
+MOTIONS = {"rotation_scale": "rotations between poses", "translation_scale": "translations between poses"}
+"""The same of motions between poses."""
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -102,7 +114,9 @@ class Parameters:
     attitude_scale: float = 1.0
     fix_scale: float = 1.0
     sighting_scale: float = 1.0
-    kept: tuple[str, ...] = ()  # of GROUPS, whose noise is as stated: too few of their numbers check anything
+    kept: tuple[
+        str, ...
+    ] = ()  # of GROUPS and MOTIONS, whose noise is as stated: too few of their numbers check anything
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON: an infinite tail is null."""
@@ -149,7 +163,8 @@ class Parameters:
 class EdgeEnergies:
     """Energies of rotation and translation (m,) at the stated noise, and what the poses have used of each.
 
-    ``cross`` is the part of the energy of correlated edges that both have a share in; ``None`` if there are none.
+    ``cross`` is the part of the energy of correlated edges that both have a share in; ``None`` if there are none. ``weights`` are
+    those of the edges (m,) in the matrix whose inverse says what is used; 1 if there are none.
     """
 
     stated: PoseGraph
@@ -158,10 +173,11 @@ class EdgeEnergies:
     used_rotation: Array
     used_translation: Array
     cross: Array | None = None
+    weights: Array | None = None
 
     def energy(self, p: Parameters) -> Array:
         """Energies (m,) at the parameters' noise, on average over the posterior of the poses."""
-        used = 0.5 * (self.used_rotation + self.used_translation)
+        used = 0.5 * np.nan_to_num(self.used_rotation + self.used_translation)
         rotation, translation = p.scales(self.stated)
         both = 0.0 if self.cross is None else self.cross / (rotation * translation)
         measured = self.rotation / rotation**2 + self.translation / translation**2 + both
@@ -174,37 +190,22 @@ class EdgeEnergies:
         gamma = likelihood.inlier_probability(energy)
         weight = gamma * likelihood.core_weight(energy)
         if options.noise == "auto":
-            p = self._scaled(p, gamma, weight)
+            p = self._scaled(p, gamma, weight, doubted=bool(np.any(likelihood.prior < 1.0)))
         pi = p.inlier_probability
         free = np.isnan(own)
         if options.inlier_probability is None and np.any(free):
             pi = float((gamma[free].sum() + 1.0) / (free.sum() + 2.0))
         return replace(p, inlier_probability=pi)
 
-    def _scaled(self, p: Parameters, gamma: Array, weight: Array) -> Parameters:
+    def _scaled(self, p: Parameters, gamma: Array, weight: Array, doubted: bool) -> Parameters:
         """The parameters with the scale of each group of measurements as these residuals have it."""
-        graph, (sigma_rot, sigma_trans) = self.stated, self.stated.median_sigmas
-        turns, moves = graph.ranks
-        relative, seen = ~graph.is_absolute, graph.is_landmark[graph.edge_i]
-        measured = graph.is_absolute & ~is_prior(graph)
-        of_rotations = self.rotation, turns * self._excess(p), self.used_rotation
-        of_translations = self.translation, moves, self.used_translation
-        parts = {
-            "rotation_scale": (relative & (turns > 0), of_rotations, _LEAST_SIGMA / sigma_rot),
-            "translation_scale": (
-                relative & ~seen & (moves > 0), of_translations, _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
-            ),
-            "attitude_scale": (measured & (turns > 0), of_rotations, _LEAST_FACTOR),
-            "fix_scale": (measured & (moves > 0), of_translations, _LEAST_FACTOR),
-            "sighting_scale": (relative & seen, of_translations, _LEAST_FACTOR),
-        }  # fmt: skip
-        sums = {
-            name: _Sums.of(energy[here], gamma[here], weight[here], freedom[here], used[here])
-            for name, (here, (energy, freedom, used), _) in parts.items()
-            if np.any(here)
-        }
+        parts, sums = self._parts(p), self._sums(p, gamma, weight)
         # once and for all: fewer numbers would be left at less noise, down to none
-        kept = [name for name in GROUPS if name in p.kept or (name in sums and sums[name].left < FEWEST_SPARE)]
+        kept = [
+            name
+            for name in (*MOTIONS, *GROUPS)
+            if name in p.kept or (name in sums and (doubted or name in GROUPS) and sums[name].left < FEWEST_SPARE)
+        ]
         for name in kept:
             sums.pop(name, None)
         found = {name: one.scale() for name, one in sums.items()}
@@ -214,6 +215,51 @@ class EdgeEnergies:
                 found[a], found[b] = _both_scales(sums[a], sums[b], float(weight[here] @ self.cross[here]))
         scales = {name: max(value, parts[name][2]) for name, value in found.items()}
         return replace(p, kept=tuple(kept), **{**scales, **dict.fromkeys(kept, 1.0)})
+
+    def _parts(self, p: Parameters) -> dict[str, tuple[Mask, tuple[Array, Array, Array], float]]:
+        """Of each scale: its edges (m,); energies, numbers and what is used of them (m,); and the least value."""
+        graph, (sigma_rot, sigma_trans) = self.stated, self.stated.median_sigmas
+        turns, moves = graph.ranks
+        relative, seen = ~graph.is_absolute, graph.is_landmark[graph.edge_i]
+        measured = graph.is_absolute & ~is_prior(graph)
+        of_rotations = self.rotation, turns * self._excess(p), self.used_rotation
+        of_translations = self.translation, moves, self.used_translation
+        return {
+            "rotation_scale": (relative & (turns > 0), of_rotations, _LEAST_SIGMA / sigma_rot),
+            "translation_scale": (
+                relative & ~seen & (moves > 0), of_translations, _LEAST_SIGMA * p.outlier_sigma / sigma_trans,
+            ),
+            "attitude_scale": (measured & (turns > 0), of_rotations, _LEAST_FACTOR),
+            "fix_scale": (measured & (moves > 0), of_translations, _LEAST_FACTOR),
+            "sighting_scale": (relative & seen, of_translations, _LEAST_FACTOR),
+        }  # fmt: skip
+
+    def _sums(self, p: Parameters, gamma: Array, weight: Array) -> dict[str, _Sums]:
+        """Of each scale that some edge has: its energy, and its spare numbers."""
+        share = 1.0 if self.weights is None else self.weights
+        return {
+            name: _Sums.of(energy[here], gamma[here], weight[here], freedom[here], (share * used)[here])
+            for name, (here, (energy, freedom, used), _) in self._parts(p).items()
+            if np.any(here)
+        }
+
+    def spare(self, p: Parameters, own: Array) -> dict[str, float]:
+        """How many numbers tell each scale: of right edges, and not used up by the poses."""
+        return {name: one.left for name, one in self._sums_at(p, own).items()}
+
+    def _sums_at(self, p: Parameters, own: Array) -> dict[str, _Sums]:
+        likelihood, energy = p.likelihood(self.stated, own), self.energy(p)
+        return self._sums(p, likelihood.inlier_probability(energy), likelihood.weight(energy))
+
+    def log_evidence_of_scales(self, p: Parameters, own: Array) -> float:
+        """Logarithm of the prior of log s of every scale, times the width over which the residuals allow it."""
+        total = 0.0
+        for name, one in self._sums_at(p, own).items():
+            s = getattr(p, name)
+            square = s * s
+            bend = 4.0 * one.energy / square + 4.0 * PRIOR_NUMBERS * square / (1.0 + square) ** 2
+            total += log_prior(s) + 0.5 * math.log(2.0 * math.pi / bend)
+        return total
 
     def settled(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """Steps of expectation maximisation, poses fixed, until nothing changes."""
@@ -268,23 +314,43 @@ class _Sums:
     left: float
 
     @classmethod
-    def of(cls, energy: Array, gamma: Array, weight: Array, freedom: Array, used: Array) -> _Sums:
-        numbers = float(gamma @ freedom)
-        left = max(numbers - float(weight @ used), 1.0)  # with less than one number σ cannot be told
-        return cls(float(weight @ energy), left)
+    def of(cls, energy: Array, gamma: Array, weight: Array, freedom: Array, leverage: Array) -> _Sums:
+        numbers = gamma * freedom
+        taken = np.minimum(
+            np.nan_to_num(leverage, posinf=np.inf), numbers
+        )  # an edge that hardly counts cannot take more than it has
+        return cls(float(weight @ energy), float(np.sum(numbers - taken)))
 
     def scale(self) -> float:
-        """Factor of the stated σ."""
-        return math.sqrt(max(2.0 * self.energy / self.left, 1e-300))
+        """Factor s of the stated σ that maximises ``−L log s − E/s²`` and its prior: the root of a quadratic in s²."""
+        double, left, prior = 2.0 * self.energy, self.left, PRIOR_NUMBERS
+        b, c = double - left + prior, double * (left + prior)
+        root = math.sqrt(b * b + 4.0 * c)
+        # of the two forms the one that loses no digits
+        square = (b + root) / (2.0 * (left + prior)) if b >= 0.0 else 2.0 * double / (root - b)
+        return math.sqrt(max(square, 1e-300))
+
+    def with_prior(self, scale: float) -> _Sums:
+        """With the prior as if it were measurements: those of which, at this scale, it has the slope."""
+        square = scale * scale
+        return _Sums(self.energy + PRIOR_NUMBERS * square / (1.0 + square), self.left + PRIOR_NUMBERS)
+
+
+def log_prior(scale: float) -> float:
+    """Logarithm of the density of log s, s half-Cauchy of median 1."""
+    return math.log(2.0 / math.pi) + math.log(scale) - math.log1p(scale * scale)
 
 
 def _both_scales(a: _Sums, b: _Sums, cross: float) -> tuple[float, float]:
-    """The scales that maximise ``d_a log x + d_b log y − (a x² + cross xy + b y²)``, x and y their inverses: in turn."""
+    """The scales that maximise ``d_a log x + d_b log y − (a x² + cross xy + b y²)`` and their priors, x and y their inverses.
+
+    In turn, with the slope of the priors where they were.
+    """
     x, y = 1.0 / a.scale(), 1.0 / b.scale()
     for _ in range(200):
         before = x, y
-        x = _inverse_scale(a, cross * y)
-        y = _inverse_scale(b, cross * x)
+        x = _inverse_scale(a.with_prior(1.0 / x), cross * y)
+        y = _inverse_scale(b.with_prior(1.0 / y), cross * x)
         if abs(x / before[0] - 1.0) + abs(y / before[1] - 1.0) < 1e-10:
             break
     return 1.0 / x, 1.0 / y
