@@ -11,6 +11,8 @@ from tempose._support import streams
 from tempose._support.tables import text_table
 from tempose.analysis.accuracy import pose_errors
 from tempose.errors import TemposeError
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
 from tempose.outliers import Robust
 from tempose.simulation import Corrupted, replace_loops
 from tempose.simulation.lookalikes import LOOP_KINDS
@@ -23,6 +25,8 @@ from tempose.studies.store import Cell, Row
 from tempose.studies.wrong_edges import coverage, scores
 
 DATA, PRECISION = "kitti_00", "full"
+NODES, QUICK_NODES = 4541, 1800
+"""All, and few enough for the first of the loops."""
 SHARES, QUICK_SHARES = (0.1, 0.3, 0.5), (0.3,)
 SEEDS, QUICK_SEEDS = 3, 1
 TRUST = 0.99
@@ -34,9 +38,16 @@ _VALUES = (
 )  # fmt: skip
 
 
+def drive(nodes: int) -> tuple[PoseGraph, Poses]:
+    """The first nodes of the trajectory, and where they truly are."""
+    graph, truth = scene(DATA, PRECISION)
+    part = graph.subgraph(np.arange(nodes))
+    return part, truth.select(part.node_ids)
+
+
 def make(cell: Cell) -> Corrupted:
     """The graph of a cell; wrong loops are made with the true poses."""
-    graph, truth = scene(DATA, PRECISION)
+    graph, truth = drive(cell["nodes"])
     if cell["kind"] == "as it is":
         return Corrupted(graph, np.zeros(graph.n_edges, dtype=bool))
     return replace_loops(graph, truth, cell["share"], cell["kind"], seed=cell["seed"])
@@ -52,12 +63,13 @@ def cells(options: RunOptions) -> list[Cell]:
         {"kind": kind, "share": share, "seed": seed}
         for kind, share, seed in itertools.product(LOOP_KINDS, shares, seeds)
     ]
-    return [{**one, "trust": trust} for one, trust in itertools.product(plan, (None, TRUST))]
+    nodes = QUICK_NODES if options.quick else NODES
+    return [{"nodes": nodes, **one, "trust": trust} for one, trust in itertools.product(plan, (None, TRUST))]
 
 
 def run(cell: Cell) -> list[Row]:
     """Verdicts on the loops, errors beside those of the plain solve of the right edges, and coverage."""
-    (_, truth), bad = scene(DATA, PRECISION), make(cell)
+    (_, truth), bad = drive(cell["nodes"]), make(cell)
     loops = is_loop(bad.graph)
     plain = solve(bad.graph.with_edges(~bad.is_wrong), draws=0, certify=False, analyse=False)
     least = pose_errors(plain.estimate, truth)
