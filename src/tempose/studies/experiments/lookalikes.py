@@ -32,6 +32,7 @@ TRUST = 0.99
 MODELS: dict[str, dict[str, Any]] = {"robust": {}}
 """Options of :class:`tempose.outliers.Robust` for each model of wrong edges that is compared."""
 VALUES = ("brier", "log_score", "sure_share", "precision", "recall", "pairs_95", "nodes_95")
+FEWEST = 3  # worlds of a bin that is drawn
 _COLOURS = ("#6a3d9a", "#f28e2b", "#1f9ed1", "#8a8f98")
 
 
@@ -130,13 +131,14 @@ def draw(result: Result, home: Path) -> list[Path]:
         ax.plot([0, 1], [0, 1], color="#8a8f98", linewidth=1.0)
         for colour, (trust, model) in zip(itertools.cycle(_COLOURS), settings):
             bins = [row for row in result.table if _key(row) == (trust, model) and row.get("of") == of]
+            bins = [row for row in bins if row["graphs"] >= FEWEST]
             ax.errorbar(
                 [b["stated"] for b in bins],
                 [b["right"] for b in bins],
                 [2.0 * b["right_se"] for b in bins],
-                fmt="o-",
+                fmt="o",
                 markersize=4,
-                linewidth=0.8,
+                linewidth=1.0,
                 capsize=2,
                 color=colour,
                 label=_name(trust, model),
@@ -144,7 +146,7 @@ def draw(result: Result, home: Path) -> list[Path]:
         ax.set_ylim(-0.04, 1.04)
         title = "loop closures" if of == "loops" else "all edges"
         figures.label(ax, "stated inlier probability", "share of edges that are right", title)
-    axes[0].legend(fontsize=7, frameon=False)
+    axes[1].legend(fontsize=7, frameon=False, loc="lower right")
     lines = [{**row, "name": _name(*_key(row))} for row in result.table if "of" not in row]
     for kind, colour in (("pairs_95", "#6a3d9a"), ("nodes_95", "#1f9ed1")):
         axes[2].errorbar(
@@ -158,6 +160,7 @@ def draw(result: Result, home: Path) -> list[Path]:
         )
     axes[2].axhline(0.95, color="#8a8f98", linewidth=1.0)
     axes[2].set_xticks(range(len(lines)), [line["name"] for line in lines], rotation=20, ha="right", fontsize=7)
+    axes[2].set_xlim(-0.5, len(lines) - 0.5)
     axes[2].set_ylim(0.0, 1.02)
     axes[2].legend(fontsize=7, frameon=False)
     figures.label(axes[2], "", "true poses inside", "95 % regions")

@@ -136,6 +136,7 @@ def draw(result: Result, home: Path) -> list[Path]:
         for name in RUNS[:-1]:
             points = [row for row in lines if row["method"] == name and row[value] is not None]
             look = figures.style(name.partition("+")[0]) | {"linestyle": "--" if "+" in name else "-"}
+            look |= {"markerfacecolor": "white"} if "+" in name else {}
             bars = [2.0 * (row[f"{value}_se"] or 0.0) for row in points]
             ax.errorbar([row["share"] for row in points], [row[value] for row in points], bars, label=name, **look)
         ax.axhline(1.0, color="#8a8f98", linewidth=1.0)
