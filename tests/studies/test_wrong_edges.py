@@ -58,7 +58,7 @@ def test_reliability_is_on_the_diagonal_if_probabilities_are_right_and_its_error
 @pytest.mark.parametrize("planar", [False, True])
 def test_regions_hold_true_poses_as_often_as_they_say(planar: bool) -> None:
     """Right edges of known noise; and with error bars three times too small they do not."""
-    pairs, nodes, narrow = [], [], []
+    pairs, nodes, narrow, spread = [], [], [], []
     for seed in range(6):
         made = simulate(30, shape="manhattan", planar=planar, sigma_rot_deg=0.5, sigma_trans=0.03, seed=seed)
         solution = solve(made.graph, draws=0, certify=False, analyse=False)
@@ -71,8 +71,11 @@ def test_regions_hold_true_poses_as_often_as_they_say(planar: bool) -> None:
             translation_precision=9.0 * made.graph.translation_precision,
         )
         solution = solve(sure, draws=0, certify=False, analyse=False)
-        narrow.append(study.coverage(solution, made.truth, np.random.default_rng(seed))["pairs_95"])
+        row = study.coverage(solution, made.truth, np.random.default_rng(seed))
+        narrow.append(row["pairs_95"])
+        spread.append(row["pairs_spread"])
     assert np.mean(pairs) > 0.88 and np.mean(nodes) > 0.85 and np.mean(narrow) < 0.6
+    assert np.mean(spread) == pytest.approx(3.0, rel=0.25)
 
 
 def test_a_truth_elsewhere_is_outside_and_one_explanation_that_holds_it_is_enough(
@@ -84,14 +87,14 @@ def test_a_truth_elsewhere_is_outside_and_one_explanation_that_holds_it_is_enoug
     half = np.arange(20) < 10
     false = Poses(made.truth.ids, np.where(half[:, None], made.truth.wxyz, turned), made.truth.position)
     across = [(0, 15), (3, 12), (9, 10)]
-    assert not study.inside_together(solution, false, across).any()
-    assert study.inside_together(solution, made.truth, across).all()
+    assert np.all(study.nearest_explanation(solution, false, across) > 1000.0)
+    assert np.all(study.nearest_explanation(solution, made.truth, across) < 30.0)
     other = solve(made.graph, draws=0, certify=False, analyse=False).laplace
     assert other is not None and solution.laplace is not None
     other.poses = false
     both = [solution.laplace, other]
     monkeypatch.setattr(study, "explained", lambda solution: both)
-    assert study.inside_together(solution, false, across).all()
+    assert study.nearest_explanation(solution, false, across) == pytest.approx(np.zeros(3), abs=1e-9)
 
 
 def test_the_chain_is_the_odometry() -> None:

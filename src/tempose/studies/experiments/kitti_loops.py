@@ -34,7 +34,8 @@ NOISE = "auto"
 _BY = ("kind", "share", "trust")
 _VALUES = (
     "right_kept", "precision", "recall", "brier", "position_ratio", "mean_translation", "plain_translation",
-    "mean_rotation_deg", "plain_rotation_deg", "pairs_95", "nodes_95", "sigma_rot_ratio", "sigma_trans_ratio",
+    "mean_rotation_deg", "plain_rotation_deg", "pairs_95", "nodes_95", "pairs_spread", "sigma_rot_ratio",
+    "sigma_trans_ratio",
 )  # fmt: skip
 
 
