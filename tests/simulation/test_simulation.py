@@ -142,4 +142,5 @@ OLD = {
     "torus": "bcb3bf8e58eb",
     "grid": "95e0c189aafd",
     "trajectory": "03a87d2aeca6",
+    "manhattan": "7c45deb895d2",
 }

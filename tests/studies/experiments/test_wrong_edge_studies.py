@@ -10,8 +10,10 @@ import pytest
 
 from tempose.errors import TemposeError
 from tempose.simulation.wrong import is_odometry
+from tempose.solver import solve
 from tempose.studies.experiment import Result, RunOptions, load
 from tempose.studies.experiments import kitti_loops, lookalikes, manhattan, scenes
+from tempose.studies.wrong_edges import coverage, largest_part
 
 
 def shown(name: str, rows: list[dict[str, Any]], home: Path) -> list[dict[str, Any]]:
@@ -34,6 +36,19 @@ def test_worlds_are_of_all_kinds_and_odometry_is_as_right_as_is_said() -> None:
     wrong = sum(int(np.sum(one.is_wrong & is_odometry(one.graph))) for one in made)
     expected = 0.01 * float((n - 1).sum())
     assert abs(wrong - expected) < 4.0 * np.sqrt(expected)
+
+
+def test_whoever_knew_the_wrong_edges_of_a_world_would_be_calibrated() -> None:
+    """So what is missing in a solve's regions is due to its verdicts."""
+    inside, spread = [], []
+    for seed in range(8):
+        made = lookalikes.world(seed)
+        right = largest_part(made.right)
+        solution = solve(right, noise="auto", draws=0, certify=False, analyse=False)
+        row = coverage(solution, made.truth.select(right.node_ids), np.random.default_rng(seed))
+        inside.append(row["nodes_95"])
+        spread.append(row["pairs_spread"])
+    assert np.mean(inside) > 0.88 and np.mean(spread) == pytest.approx(1.0, abs=0.15)
 
 
 def test_lookalikes(tmp_path: Path) -> None:
