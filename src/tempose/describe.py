@@ -31,9 +31,9 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
 from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
-from tempose.outliers.estimate import Competitor, RobustSolution
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.noise import FEWEST_SPARE, GROUPS, MOTIONS, Parameters
+from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.sampler import Cause, Reason
 
@@ -517,6 +517,38 @@ def distrusted(verdicts: EdgeVerdicts, most: int = 5) -> str:
 def competing(found: RobustSolution, most: int = 3) -> list[str]:
     """Competing explanations, one line each."""
     return [*map(competitor, found.competitors[:most]), *map(alternative, found.alternatives[:most])]
+
+
+def explanations(weighing: Weighing, graph: PoseGraph) -> list[str]:
+    """How many explanations there are, and how the others differ from the first; nothing if there is one only."""
+    found = weighing.explanations
+    if len(found) == 1 and found[0].probability > 0.95:
+        return []
+    lines = [
+        f"{_count(len(found), 'explanation')}: {', '.join(f'{100.0 * one.probability:.0f}%' for one in found)}"
+        + _remainder(1.0 - sum(one.probability for one in found))
+    ]
+    for k, one in enumerate(found):
+        elsewhere = f"{_count(len(one.moved), 'node')} elsewhere ({listed([graph.node_ids[v] for v in one.moved], 8)})"
+        lost = [f"{graph.node_ids[graph.edge_i[e]]} – {graph.node_ids[graph.edge_j[e]]}" for e in one.given_up]
+        without = f"gives up {listed(lost, 4)}" if lost else "keeps all consecutive edges"
+        where = f"explanation {k + 1} (poses.explanation-{k + 1}.csv): {elsewhere}" if k else "the one reported"
+        lines.append(f"{where}; {without}")
+    return lines
+
+
+def _remainder(rest: float) -> str:
+    return f"; {100.0 * rest:.0f}% for others" if rest > 0.005 else ""
+
+
+def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
+    """Plain values for JSON."""
+    ids = graph.node_ids
+    return {
+        "probability": one.probability,
+        "nodes_elsewhere": [ids[v] for v in one.moved],
+        "given_up": [[ids[graph.edge_i[e]], ids[graph.edge_j[e]]] for e in one.given_up],
+    }
 
 
 def competitor(other: Competitor) -> str:

@@ -42,6 +42,7 @@ from tempose.optimum.certificate import Certificate
 from tempose.optimum.laplace import Laplace
 from tempose.options import SolveOptions
 from tempose.outliers.noise import Parameters
+from tempose.outliers.solutions import Explanation, Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws, read_draws
 
@@ -86,6 +87,8 @@ class Solution:
         How the optimiser ended, and what it had to say.
     others
         Other minima of U that were found from other starts.
+    weighing
+        Explanations of a robust solve, if ids are an order in time; :attr:`explanations` for short.
     fingerprint
         Of the solve: what a run that goes on from here must share.
     analysis
@@ -113,6 +116,7 @@ class Solution:
     likelihood: RobustLikelihood | None = None
     parameters: Parameters | None = None
     others: tuple[Poses, ...] = ()
+    weighing: Weighing | None = None
     fingerprint: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
@@ -199,6 +203,14 @@ class Solution:
     def verdicts(self) -> EdgeVerdicts | None:
         """Which edges to distrust; ``None`` without a robust likelihood."""
         return self.analysis.verdicts
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """Explanations of the measurements with their probabilities, the estimate's first; none if they were not searched for.
+
+        ``solution.analysis.explanation(k).nodes`` has the error bars of each.
+        """
+        return () if self.weighing is None else self.weighing.explanations
 
     @property
     def residuals(self) -> Residuals:
@@ -293,6 +305,7 @@ class Solution:
             "diagnostics": None if found is None else {**found.facts(), **words},
             "predictive": {"sentence": describe.edge_checks(self.edge_checks), **self.edge_checks.facts()},
             "robust": None if self.verdicts is None else self.verdicts.facts(),
+            "explanations": [describe.explanation_facts(self.graph, one) for one in self.explanations],
         }
 
     def summary(self) -> str:
@@ -362,7 +375,15 @@ class Solution:
         """
         home = Path(directory)
         facts = {**(self.bare_facts() if bare else self.facts()), **self.record, **(record or {})}
-        stored = StoredResult(facts, self.graph, self.likelihood, self.estimate, self.trace, self.others)
+        stored = StoredResult(
+            facts,
+            self.graph,
+            self.likelihood,
+            self.estimate,
+            self.trace,
+            self.others,
+            {} if self.weighing is None else self.weighing.arrays(),
+        )
         if bare:
             write_result(home, stored)
             return home
@@ -373,6 +394,10 @@ class Solution:
                 tables[f"poses.mode-{k + 1}.csv"] = with_poses(
                     reported(self.graph, mode.poses), columns, self.graph.is_planar
                 )
+        for k, one in enumerate(self.explanations[1:], start=1):
+            columns = self._sigma_columns(self.analysis.explanation(k).nodes, None)
+            shown = reported(self.graph, one.poses)
+            tables[f"poses.explanation-{k + 1}.csv"] = with_poses(shown, columns, self.graph.is_planar)
         if self.draws is not None and self.draws.directory is not None:
             there = home / "draws"
             if self.draws.directory.resolve() != there.resolve():
@@ -399,6 +424,7 @@ class Solution:
         parameters = None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"])
         proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
         posterior = Posterior(stored.graph, stored.likelihood)
+        weighing = Weighing.from_arrays(stored.graph.node_ids, stored.explanations) if stored.explanations else None
         return cls(
             graph=stored.graph,
             options=options,
@@ -413,7 +439,14 @@ class Solution:
             seconds=facts["seconds"],
             version=facts["version"],
             analysis=Analysis(
-                posterior, stored.estimate, gauge, options.beta, draws, parameters, options.noise == "auto"
+                posterior,
+                stored.estimate,
+                gauge,
+                options.beta,
+                draws,
+                parameters,
+                options.noise == "auto",
+                weighing=weighing,
             ),
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),
@@ -421,6 +454,7 @@ class Solution:
             likelihood=stored.likelihood,
             parameters=parameters,
             others=stored.others,
+            weighing=weighing,
             fingerprint=facts["fingerprint"],
             record={name: facts[name] for name in ("input",) if name in facts},
         )
@@ -463,6 +497,11 @@ class Solution:
         }
         if self.verdicts is not None:
             table["inlier_probability"] = self.verdicts.inlier_probability
+        for k in range(1, len(self.explanations)):  # if that explanation is the true one
+            found = self.analysis.explanation(k).verdicts
+            table[f"inlier_probability_if_{k + 1}"] = (
+                np.full(graph.n_edges, np.nan) if found is None else found.inlier_probability
+            )
         return list(table), list(table.values())
 
 

@@ -33,6 +33,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
+from tempose.model.robust import RobustLikelihood
 from tempose.optimum.certificate import Certificate
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
@@ -45,6 +46,7 @@ from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabil
 from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
+from tempose.outliers.solutions import Weighing
 from tempose.sampling.choice import Choice, Problem, choose
 from tempose.sampling.draws import Draws, recorded_sampler, refuse_other_run
 from tempose.sampling.driver import SamplingPlan, sample
@@ -129,6 +131,8 @@ class Optimum:
     parameters: Parameters | None = None  # of the noise, if it was estimated or robust
     others: tuple[Poses, ...] = ()  # minima found from other starts
     notices: tuple[str, ...] = ()  # of a robust solve: what competes with it, and what it does not identify
+    likelihood: RobustLikelihood | None = None  # of a robust solve
+    weighing: Weighing | None = None  # explanations, if the ids are an order in time
 
 
 class Run:
@@ -173,7 +177,7 @@ class Run:
     @cached_property
     def posterior(self) -> Posterior:
         """U, with the noise that was estimated in place of the stated one."""
-        return with_parameters(self.stated, self.found.parameters, self.options)
+        return with_parameters(self.stated, self.found)
 
     @cached_property
     def stated_curvature(self) -> Curvature:
@@ -208,7 +212,7 @@ class Run:
             analysis=self.analysis or self.make_analysis(), optimiser_status=optimum.status,
             tuning={"fastest_frequency": self.tuning.fastest, "slowest_frequency": self.tuning.slowest},
             optimum_notices=optimum.notices, likelihood=posterior.likelihood, parameters=optimum.parameters,
-            others=optimum.others,
+            others=optimum.others, weighing=optimum.weighing,
             fingerprint=self.fingerprint if self.is_whole else "", temporary=self.temporary,
         )  # fmt: skip
 
@@ -217,7 +221,7 @@ class Run:
         options, posterior = self.options, self.posterior
         return Analysis(
             posterior, self.found.poses, self.gauge, options.beta, self.draws,
-            self.found.parameters, options.noise == "auto", (self.laplace,),
+            self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -364,7 +368,10 @@ def _optimise_with_noise(run: Run) -> Optimum:
         known = RobustOptions(options.noise, robust.inlier_probability, tail)
     rng = streams.generator(options.seed, "start")
     hints = odometry_hints(stated.graph, own, trust)
-    found = solve_robust(stated.graph, known, own, rng, start=options.start, hints=hints)
+    found = solve_robust(
+        stated.graph, known, own, rng, start=options.start, hints=hints, in_time=trust is not None,
+        by_cluster=robust is None or robust.repeats == "cluster",
+    )  # fmt: skip
     fitted = found.fit
     notices: list[str] = []
     if robust is not None:
@@ -375,7 +382,10 @@ def _optimise_with_noise(run: Run) -> Optimum:
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
-    optimum = Optimum(fitted.poses, trace, status, None, fitted.parameters, notices=tuple(notices))
+    optimum = Optimum(
+        fitted.poses, trace, status, None, fitted.parameters, notices=tuple(notices),
+        likelihood=None if robust is None else fitted.likelihood, weighing=found.weighing,
+    )  # fmt: skip
     if not options.certify:
         return optimum
     run.report("proving")
@@ -395,7 +405,7 @@ def _certificate(posterior: Posterior, poses: Poses) -> Certificate:
 def _look_elsewhere(run: Run) -> Optimum:
     """Other minima of U, from random starts; the deepest of all becomes the estimate."""
     options, optimum = run.options, run.found
-    curvature = Curvature(with_parameters(run.stated, optimum.parameters, options))
+    curvature = Curvature(with_parameters(run.stated, optimum))
     rng = streams.generator(options.seed, "start", 1 << 32)
     found = search(curvature, options.beta, optimum.poses, options.starts - 1, rng, run.progress, run.stop)
     if found and found[0] is not optimum.poses:
@@ -404,15 +414,10 @@ def _look_elsewhere(run: Run) -> Optimum:
     return replace(optimum, others=tuple(found[1:]))
 
 
-def with_parameters(stated: Posterior, parameters: Parameters | None, options: SolveOptions) -> Posterior:
-    """U with estimated parameters in place of the stated ones."""
-    if parameters is None:
-        return stated
-    graph = parameters.graph(stated.graph) if options.noise == "auto" else stated.graph
-    if options.robust is None:
-        return Posterior(graph)
-    own = own_probabilities(stated.graph, options.robust.trust_odometry)
-    return Posterior(graph, parameters.likelihood(stated.graph, own))
+def with_parameters(stated: Posterior, optimum: Optimum) -> Posterior:
+    """U with what was estimated in place of what was stated."""
+    parameters = optimum.parameters
+    return stated if parameters is None else Posterior(parameters.graph(stated.graph), optimum.likelihood)
 
 
 def _odds(run: Run) -> Array | None:
@@ -479,5 +484,6 @@ def _resumed(run: Run) -> Optimum | None:
     return Optimum(
         stored.estimate.select(run.stated.graph.node_ids), stored.trace, facts["optimiser"]["status"], proof,
         None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"]), stored.others,
-        tuple(facts["optimiser"]["notices"]),
+        tuple(facts["optimiser"]["notices"]), stored.likelihood,
+        Weighing.from_arrays(run.stated.graph.node_ids, stored.explanations) if stored.explanations else None,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
 from tempose.outliers.noise import Parameters
+from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws
 
@@ -45,6 +46,8 @@ class Analysis:
         Of a robust solve, or of one that estimated the noise.
     known_laplace
         The Gaussian approximation if it has been made, a tuple of one (``None`` where there is none).
+    weighing
+        Other explanations, if there may be some, for the verdicts on edges.
     """
 
     posterior: Posterior
@@ -55,6 +58,7 @@ class Analysis:
     parameters: Parameters | None = None
     noise_estimated: bool = False
     known_laplace: tuple[Laplace | None, ...] = ()
+    weighing: Weighing | None = None
 
     def complete(self, progress: ProgressHook) -> None:
         """Compute every answer now, one after the other."""
@@ -212,7 +216,18 @@ class Analysis:
             probability[graph.bridges] = likelihood.prior[graph.bridges]
         else:
             probability = self.edge_checks.inlier_probability(likelihood)
+        if self.weighing is not None:
+            probability = self.weighing.verdict(probability)
         return EdgeVerdicts(graph, probability, self.parameters, self.noise_estimated)
+
+    def explanation(self, k: int) -> Analysis:
+        """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""
+        if k == 0 or self.weighing is None:
+            return self
+        assert self.posterior.likelihood is not None
+        one = self.weighing.explanations[k]
+        posterior = Posterior(self.posterior.graph, replace(self.posterior.likelihood, prior=one.prior))
+        return Analysis(posterior, one.poses, self.gauge, self.beta, None, self.parameters, self.noise_estimated)
 
 
 _ANSWERS = (

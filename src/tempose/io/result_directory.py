@@ -11,6 +11,8 @@
 ``graph.csv``          the measurements with the noise that was used
 ``trace.npy``          U along the optimisation
 ``likelihood.npz``     of a robust solve
+``explanations.npz``   ways to read the measurements, with their probabilities; ``poses.explanation-2.csv`` has the
+                       second one's poses and error bars, and so on
 ``draws/``             the draws (:mod:`tempose.sampling.draws`)
 =====================  =====================================================================================
 
@@ -47,7 +49,7 @@ Table = tuple[Sequence[str], Sequence[Any]]
 _ORIENTATION = ("qw", "qx", "qy", "qz", "theta_deg")
 _FILES = (
     "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
-    "priors.npz", "likelihood.npz", "report.html",
+    "priors.npz", "likelihood.npz", "explanations.npz", "report.html",
 )  # fmt: skip
 
 
@@ -61,6 +63,8 @@ class StoredResult:
         The content of ``result.json``.
     others
         Other minima of U.
+    explanations
+        Arrays of :class:`tempose.outliers.solutions.Weighing`, if there are any.
     """
 
     facts: Mapping[str, Any]
@@ -69,6 +73,7 @@ class StoredResult:
     estimate: Poses
     trace: Array
     others: tuple[Poses, ...] = field(default=())
+    explanations: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_result(
@@ -83,7 +88,7 @@ def write_result(
         points = set(graph.landmarks)  # have no orientation, and TUM files have no place for what has none
         posed = shown.select([name for name in shown.ids if name not in points])
         tum.write_poses(home / "poses.tum", posed, graph.world_origin)
-    for old in home.glob("poses.mode-*.csv"):
+    for old in _numbered(home):
         old.unlink()
     poses = with_poses(shown, pose_columns, graph.is_planar, graph.world_origin)
     is_point = graph.is_landmark[[graph.index[name] for name in graph.reported]]
@@ -96,6 +101,7 @@ def write_result(
     np.save(buffer, result.trace)
     write_atomically(home / "trace.npy", buffer.getvalue())
     _write_arrays(home / "minima.npz", _minima(result.others))
+    _write_arrays(home / "explanations.npz", result.explanations)
     (home / "priors.npz").unlink(missing_ok=True)
     _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
     write_atomically(home / "result.json", json_text(result.facts).encode())
@@ -131,6 +137,7 @@ def read_result(home: Path) -> StoredResult:
         estimate,
         np.load(home / "trace.npy"),
         tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
+        _read_arrays(home / "explanations.npz"),
     )
 
 
@@ -144,10 +151,15 @@ def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:
         return None  # cut off, or of another version: computed anew
 
 
+def _numbered(home: Path) -> list[Path]:
+    """Tables of other modes and explanations, of which there may have been more."""
+    return [*home.glob("poses.mode-*.csv"), *home.glob("poses.explanation-*.csv")]
+
+
 def discard(home: Path) -> None:
     """Take away what an earlier solve has left in a directory; what is not ours stays."""
     shutil.rmtree(home / "draws", ignore_errors=True)
-    for path in [*(home / name for name in _FILES), *home.glob("poses.mode-*.csv")]:
+    for path in [*(home / name for name in _FILES), *_numbered(home)]:
         path.unlink(missing_ok=True)
 
 

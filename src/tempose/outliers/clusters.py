@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.compiling import kernel
-from tempose._typing import Array, Index, Mask
+from tempose._typing import AnyArray, Array, Index, Mask
 from tempose.geometry.compiled import turned
 from tempose.model.poses import Poses
 from tempose.outliers.sequence import Sequence
@@ -84,7 +84,7 @@ class Clusters:
         inside = self.of_edge >= 0
         return np.bincount(self.of_edge[inside], of_edges[inside], self.count) / np.maximum(self.size, 1)
 
-    def spread(self, of_clusters: Array, links: Any) -> Array:
+    def spread(self, of_clusters: AnyArray, links: Any) -> AnyArray:
         """Numbers of clusters as numbers of edges (m,), those of links given."""
         out = np.broadcast_to(np.asarray(links), self.of_edge.shape).astype(np.result_type(of_clusters, links))
         inside = self.of_edge >= 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,11 +14,17 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.starts import start_poses
-from tempose.outliers.competing import Alternative, alternatives
+from tempose.outliers.chained import solve_explained
+from tempose.outliers.competing import alternatives
 from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.basin import find_basins
+from tempose.outliers.search.growing import extent, grow_from_chain
+from tempose.outliers.search.skeleton import skeleton
+from tempose.outliers.sequence import Sequence
+from tempose.outliers.solutions import Competitor, RobustSolution
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _MOST_FITS = 6  # basins that are fitted with all parameters
@@ -68,47 +74,15 @@ def _steps(graph: PoseGraph) -> Index:
     return np.where(graph.has_rotation & ~graph.is_absolute, steps, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Competitor:
-    """Another solution that explains the measurements nearly as well.
-
-    Attributes
-    ----------
-    fit
-        The solution.
-    log_odds
-        Of the chosen solution against this one, by the model's evidence; it takes wrong edges for independent of each other,
-        so that large odds are overstated where they are not.
-    moved
-        Rows of the nodes that lie elsewhere, relative to most of the others.
-    kept, kept_by_chosen
-        Edges that each of the two accepts.
-    """
-
-    fit: RobustFit
-    log_odds: float
-    moved: Index
-    kept: int
-    kept_by_chosen: int
-
-
-@dataclass(frozen=True, eq=False)
-class RobustSolution:
-    """The chosen fit; those that compete with it, the likeliest first; and what else distrusted edges agree on."""
-
-    fit: RobustFit
-    competitors: tuple[Competitor, ...]
-    alternatives: tuple[Alternative, ...] = ()
-
-
 def solve_robust(
     graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *,
-    start: str = "chordal", hints: Array | None = None,
+    start: str = "chordal", hints: Array | None = None, in_time: bool = False, by_cluster: bool = True,
 ) -> RobustSolution:  # fmt: skip
     """Poses and parameters: from the poses of the file if these are asked for, else from every basin that is found.
 
-    Between basins the prior trust in edges decides, if there is any; then the evidence. Of collapsed fits one is chosen only
-    if there is no other.
+    If ids are an order in time, wrong edges that repeat each other count once, and explanations have probabilities
+    (:mod:`tempose.outliers.explanations`). Else, and in graphs too large for that, the prior trust in edges decides between
+    basins, if there is any; then the evidence.
 
     Parameters
     ----------
@@ -116,25 +90,42 @@ def solve_robust(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     hints
         The same for the search alone (:func:`odometry_hints`).
+    in_time
+        Whether the ids are known to be an order in time.
+    by_cluster
+        Whether edges that repeat each other may count once; else all wrong edges are taken for independent.
     """
-    starts = _starts(graph, options, own, rng, start, hints)
+    searched = start != "given" and bool(np.any(graph.has_rotation & ~graph.is_absolute))
+    searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
+    starts: list[Poses] = []
+    if searched:
+        bones = skeleton(graph)
+        sequence = Sequence.of(bones.graph, in_time)
+        if sequence is not None:
+            options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
+            grown = grow_from_chain(sequence, own[bones.edges]).poses
+            search = ExplanationSearch(sequence, own[bones.edges], rng)
+            if by_cluster and search.is_feasible:
+                basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
+                found = [grown, *(basin.poses for basin in basins[:_MOST_FITS])]
+                return solve_explained(graph, bones, search, options, own, found)
+            starts.append(bones.completed(grown))
+    starts += _starts(graph, own, rng, start, hints, searched)
     fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
-    sound = [found for found in fits if found.status != "collapsed"] or fits
-    chosen = max(_trusting(sound, own), key=lambda found: found.log_evidence)
-    competitors = _competitors(chosen, sound)
+    chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+    competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
     return RobustSolution(chosen, competitors, tuple(new))
 
 
 def _starts(
-    graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, start: str, hints: Array | None
+    graph: PoseGraph, own: Array, rng: np.random.Generator, start: str, hints: Array | None, searched: bool
 ) -> list[Poses]:
     """Poses to begin with: the basins of a search with what is trusted, some without, and the chordal relaxation."""
     if start == "given":
         return [start_poses(graph, "given", rng)]
-    searchable = bool(np.any(graph.has_rotation & ~graph.is_absolute))
-    if not searchable or (options.inlier_probability == 1.0 and np.all(np.isnan(own))):  # no edge can be wrong
+    if not searched:
         return [start_poses(graph, kind, rng) for kind in ("chordal", "tree")]
     basins = find_basins(graph, own_probability=own if hints is None else hints).basins
     if graph.n_edges > _LARGE:

@@ -65,7 +65,7 @@ _MOST_CLUSTERS = 300  # of two edges and more
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Candidate:
     """One way to read the measurements.
 
     Attributes
@@ -98,7 +98,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanations:
+class Candidates:
     """All that were found, the most probable first.
 
     Attributes
@@ -110,7 +110,7 @@ class Explanations:
     """
 
     clusters: Clusters
-    found: tuple[Explanation, ...]
+    found: tuple[Candidate, ...]
     probability: Array
     prior: tuple[float, ...]
 
@@ -138,7 +138,7 @@ class ExplanationSearch:
         self.sigma_rot, self.sigma_trans = sigma_rot, sigma_trans
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans)
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
-        self.found: dict[bytes, Explanation] = {}
+        self.found: dict[bytes, Candidate] = {}
         self.__dict__.pop("_own_odds", None)
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
@@ -151,7 +151,7 @@ class ExplanationSearch:
         """Whether it takes seconds, not minutes."""
         return self.sequence.graph.n_nodes <= LARGEST and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
-    def run(self, starts: Iterable[Poses]) -> Explanations:
+    def run(self, starts: Iterable[Poses]) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed."""
         given = [self.sequence.chain_poses, *starts]
         for again in range(2):
@@ -192,7 +192,7 @@ class ExplanationSearch:
         own = self._own_odds
         return np.where(np.isfinite(own), own, _log_odds(self.prior[self.clusters.kind]))
 
-    def explanation(self, poses: Poses) -> Explanation:
+    def explanation(self, poses: Poses) -> Candidate:
         """What poses that have settled say, and its score."""
         sequence, clusters = self.sequence, self.clusters
         fits = self.level.energies(poses)[0] < _FITS * self.level.freedom
@@ -207,7 +207,7 @@ class ExplanationSearch:
         unconfirmed[sorted(alone)] = True
         role = np.where(believed, _PLACES, _WRONG)
         role[sorted(confirming)], role[sorted(within)] = _CONFIRMS, _OF_CHAIN
-        return Explanation(poses, fits, believed, unconfirmed, given_up, self._log_score(role, given_up))
+        return Candidate(poses, fits, believed, unconfirmed, given_up, self._log_score(role, given_up))
 
     def _log_score(self, role: Index, given_up: Index) -> float:
         """Logarithm of P of an explanation in which the clusters have these roles, and these links are given up."""
@@ -244,7 +244,7 @@ class ExplanationSearch:
 
     # ------------------------------------------------------------------ searching
 
-    def _consider(self, poses: Poses) -> Explanation:
+    def _consider(self, poses: Poses) -> Candidate:
         """Let poses settle, and keep what they say."""
         wide = votes.settle(self.level.narrowed(3.0), poses, iterations=8).poses
         one = self.explanation(votes.settle(self.level.narrowed(1.5), wide, iterations=15).poses)
@@ -253,7 +253,7 @@ class ExplanationSearch:
             self.found[one.key] = one
         return one
 
-    def _try(self, weights: Array) -> Explanation:
+    def _try(self, weights: Array) -> Candidate:
         graph = self.sequence.graph
         return self._consider(tree_poses(graph, graph.spanning_tree(weights)))
 
@@ -271,7 +271,7 @@ class ExplanationSearch:
         weights[given_up] = -12.0
         return weights
 
-    def _improve(self, start: Explanation) -> None:
+    def _improve(self, start: Candidate) -> None:
         """Believe or give up one cluster or link at a time, as long as that is more probable."""
         best = start
         for _ in range(_SWEEPS):
@@ -287,7 +287,7 @@ class ExplanationSearch:
             if best is before:
                 break
 
-    def _best(self, count: int) -> list[Explanation]:
+    def _best(self, count: int) -> list[Candidate]:
         return sorted(self.found.values(), key=lambda one: -one.log_score)[:count]
 
     def _estimate(self) -> None:
@@ -304,20 +304,20 @@ class ExplanationSearch:
         a, b = _LINKS_BEFOREHAND
         self.prior[3] = (kept[free].sum() + a) / (free.sum() + a + b)
 
-    def _weighted(self) -> tuple[list[Explanation], Array]:
+    def _weighted(self) -> tuple[list[Candidate], Array]:
         found = self._best(len(self.found))
         score = np.array([one.log_score for one in found])
         weight = np.exp(score - score.max())
         return found, weight / weight.sum()
 
-    def _all(self) -> Explanations:
+    def _all(self) -> Candidates:
         found, probability = self._weighted()
         kept = max(int(np.sum(probability > _CONSIDERED)), 1)
         probability = probability[:kept] / probability[:kept].sum()
-        return Explanations(self.clusters, tuple(found[:kept]), probability, tuple(self.prior.tolist()))
+        return Candidates(self.clusters, tuple(found[:kept]), probability, tuple(self.prior.tolist()))
 
 
-def _widened(sigmas: tuple[float, float], sequence: Sequence, one: Explanation) -> tuple[float, float]:
+def _widened(sigmas: tuple[float, float], sequence: Sequence, one: Candidate) -> tuple[float, float]:
     """σ per axis, radians and length: that of the median residual of the edges that fit, if that is larger."""
     graph, left = sequence.graph, residuals(sequence.graph, one.poses)
     turn = float(np.median(left.angle[one.fits])) / CHI_MEDIAN[int(np.sum(graph.axes < 3))]

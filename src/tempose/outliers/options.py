@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tempose._support.options import option, require
+from tempose._support.options import check_choices, option, require
 from tempose.errors import OptionError
 
 TAILS = ("auto", "gaussian")
+REPEATS = ("cluster", "independent")
 
 
 def tail_of(text: str) -> float | str:
@@ -33,6 +34,9 @@ class Robust:
         Of the inliers: ``auto`` (chosen by the likelihood), ``gaussian``, or ν of a heavy one.
     trust_odometry
         Prior probability that an edge between consecutive integer ids is right; ``None``: as any other.
+    repeats
+        ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.explanations`);
+        ``independent``: each is a mistake of its own.
     """
 
     inlier_probability: float | None = option(
@@ -51,7 +55,15 @@ class Robust:
         everyday=True,
     )
 
+    repeats: str = option(
+        "cluster",
+        "loop closures that say the same, in graphs whose ids are an order in time: cluster (their evidence counts once), or "
+        "independent (every wrong edge is a mistake of its own)",
+        choices=REPEATS,
+    )
+
     def __post_init__(self) -> None:
+        check_choices(self)
         if self.tail == math.inf:
             object.__setattr__(self, "tail", "gaussian")  # the same, and JSON has no infinity
         for name in ("inlier_probability", "trust_odometry"):

@@ -69,7 +69,7 @@ def grow_from_chain(sequence: Sequence, own: Array | None = None) -> Grown:
     """
     graph, chain = sequence.graph, sequence.chain | sequence.is_link
     prior = np.full(graph.n_edges, 0.5) if own is None else np.clip(np.where(np.isnan(own), 0.5, own), 1e-6, 1.0 - 1e-6)
-    likelihood = RobustLikelihood.of(graph, prior, tail=_TAIL, outlier_sigma=_extent(sequence.chain_poses))
+    likelihood = RobustLikelihood.of(graph, prior, tail=_TAIL, outlier_sigma=extent(sequence.chain_poses))
     pattern = Curvature(Posterior(graph)).symbolic
     poses, inside, factor = sequence.chain_poses, chain.copy(), 1.0
     for _ in range(_ROUNDS):
@@ -87,7 +87,7 @@ def grow_from_chain(sequence: Sequence, own: Array | None = None) -> Grown:
     return Grown(poses, inside, factor)
 
 
-def _extent(poses: Poses) -> float:
+def extent(poses: Poses) -> float:
     """Spread per axis of the vectors between any two nodes: wrong loop closures join nodes that may be anywhere."""
     return math.sqrt(2.0 * float(np.mean(np.var(poses.position, axis=0)))) or 1.0
 

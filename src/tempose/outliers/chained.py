@@ -1,0 +1,126 @@
+"""Robust solutions of graphs whose ids are an order in time: explanations, each fitted, with their probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import AnyArray, Array, Index, Mask
+from tempose.geometry import align
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.explanations import Candidates, ExplanationSearch
+from tempose.outliers.loose_parts import elsewhere
+from tempose.outliers.noise import RobustOptions
+from tempose.outliers.search.skeleton import Skeleton
+from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
+
+_REPORTED = 4  # explanations, at most
+_LEAST = 0.02  # probability of one that is reported
+_IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong
+
+
+def solve_explained(
+    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, options: RobustOptions, own: Array,
+    starts: Several[Poses],
+) -> RobustSolution:  # fmt: skip
+    """The most probable explanation, fitted with all parameters, and the others with the same noise.
+
+    Explanations whose poses are alike are one; what they disagree on, mostly single edges, is in the verdicts.
+
+    Parameters
+    ----------
+    own
+        Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    starts
+        Poses of the skeleton to search from.
+    """
+    candidates = search.run(starts)
+    groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
+    reported = [group for group in groups if group.probability >= _LEAST][:_REPORTED] or groups[:1]
+    fits: list[RobustFit] = []
+    for group in reported:
+        prior = _prior(candidates, group.members[0], bones, own)
+        start = bones.completed(candidates.found[group.members[0]].poses)
+        if not fits:
+            fits.append(fit(graph, start, options, own_probability=prior))
+            continue
+        p = fits[0].parameters
+        same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
+        fits.append(fit(fits[0].graph, start, same, own_probability=prior))
+    share, rest = np.zeros(graph.n_edges), np.zeros(graph.n_edges)
+    for k, group in enumerate(groups):
+        for x in group.members:
+            weight = candidates.probability[x] * _whole(candidates.right(x), bones, 1.0)
+            if k == 0:
+                share += weight
+            else:
+                fitted = fits[k].inlier_probability if k < len(fits) else _whole(candidates.found[x].fits, bones, 1.0)
+                rest += weight * fitted
+    explanations = tuple(
+        Explanation(
+            group.probability, found.poses, found.likelihood.prior, _moved(graph, fits[0].poses, found.poses, search),
+            np.flatnonzero(bones.edges)[candidates.found[group.members[0]].given_up],
+        )
+        for group, found in zip(reported, fits, strict=True)
+    )  # fmt: skip
+    return RobustSolution(fits[0], (), (), Weighing(explanations, share, rest))
+
+
+@dataclass
+class _Group:
+    """Candidates whose poses are alike, the most probable first, and their probability together."""
+
+    members: list[int]
+    probability: float
+
+
+def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group]:
+    groups: list[_Group] = []
+    for k, (one, probability) in enumerate(zip(candidates.found, candidates.probability.tolist(), strict=True)):
+        for group in groups:
+            if not np.any(_apart(candidates.found[group.members[0]].poses, one.poses, sigmas)):
+                group.members.append(k)
+                group.probability += probability
+                break
+        else:
+            groups.append(_Group([k], probability))
+    return sorted(groups, key=lambda group: -group.probability)
+
+
+def _prior(candidates: Candidates, k: int, bones: Skeleton, own: Array) -> Array:
+    """Prior inlier probabilities (m,) if explanation k is true: hardly any for rejected clusters and links given up.
+
+    Single edges are independent of each other, and left to themselves.
+    """
+    one, clusters = candidates.found[k], candidates.clusters
+    called_wrong = clusters.spread(~one.believed & (clusters.size > 1), False).astype(bool)
+    called_wrong[one.given_up] = True
+    wrong = _whole(called_wrong, bones, 0.0) > 0.5
+    return np.where(wrong & ~(own == 1.0), _IF_FALSE, own)
+
+
+def _whole(of_skeleton: AnyArray, bones: Skeleton, elsewhere_: float) -> Array:
+    """Numbers of the skeleton's edges as numbers of all edges."""
+    out = np.full(bones.whole.n_edges, elsewhere_)
+    out[bones.edges] = of_skeleton
+    return out
+
+
+def _apart(a: Poses, b: Poses, sigmas: tuple[float, float]) -> Mask:
+    """Whether nodes (n,) of two sets of poses lie elsewhere after robust alignment."""
+    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
+    distance = np.linalg.norm(a.position - moved.position, axis=1)
+    return elsewhere(sigmas, quat.angle_between(a.wxyz, moved.wxyz), distance)
+
+
+def _moved(graph: PoseGraph, a: Poses, b: Poses, search: ExplanationSearch) -> Index:
+    """Rows of the nodes with an orientation that lie elsewhere."""
+    rows = np.flatnonzero(~graph.is_landmark)
+    rows = rows[rows != graph.world] if graph.world is not None else rows
+    names = [graph.node_ids[k] for k in rows]
+    return np.asarray(rows[_apart(a.select(names), b.select(names), (search.sigma_rot, search.sigma_trans))])

@@ -1,0 +1,126 @@
+"""What a robust solve finds: the chosen fit, other explanations with their probabilities, and how they weigh its verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tempose._typing import AnyArray, Array, Index, NodeId
+from tempose.model.poses import Poses
+from tempose.outliers.competing import Alternative
+from tempose.outliers.em import RobustFit
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One way to read the measurements, in which wrong edges that repeat each other count once.
+
+    Attributes
+    ----------
+    probability
+        That it is the true one, among all that were found.
+    poses
+        The best poses if it is.
+    prior
+        Prior inlier probability (m,) of each edge, if it is.
+    moved
+        Rows of the nodes that lie elsewhere than in the most probable explanation, relative to most of the others.
+    given_up
+        Links between consecutive ids that it calls wrong.
+    """
+
+    probability: float
+    poses: Poses
+    prior: Array
+    moved: Index
+    given_up: Index
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Explanations, the reported one first, and what they mean for the verdicts on edges.
+
+    An edge that is right with probability p, if the first explanation is true, is right with ``share · p + rest``: ``share`` (m,)
+    is the probability of the first explanation, less where nothing confirms what places a part, and ``rest`` (m,) the probability
+    that another one is true and the edge right.
+    """
+
+    explanations: tuple[Explanation, ...]
+    share: Array
+    rest: Array
+
+    def verdict(self, inlier_probability: Array) -> Array:
+        """Probability (m,) that each edge is right, from that given the first explanation."""
+        return np.asarray(np.clip(self.share * inlier_probability + self.rest, 0.0, 1.0))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Plain arrays, for files."""
+        n, m = len(self.explanations[0].poses), len(self.share)
+        moved, given_up = (np.zeros((len(self.explanations), size), dtype=bool) for size in (n, m))
+        for k, one in enumerate(self.explanations):
+            moved[k, one.moved], given_up[k, one.given_up] = True, True
+        stacked = {
+            name: np.stack([np.asarray(getattr(one.poses, name)) for one in self.explanations])
+            for name in ("wxyz", "position")
+        }
+        return {
+            "probability": np.array([one.probability for one in self.explanations]),
+            **stacked,
+            "prior": np.stack([one.prior for one in self.explanations]),
+            "moved": moved, "given_up": given_up, "share": self.share, "rest": self.rest,
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, ids: tuple[NodeId, ...], saved: Mapping[str, Any]) -> Weighing:
+        """The inverse of :meth:`arrays`."""
+        explanations = tuple(
+            Explanation(
+                float(saved["probability"][k]),
+                Poses(ids, saved["wxyz"][k], saved["position"][k]),
+                saved["prior"][k],
+                np.flatnonzero(saved["moved"][k]),
+                np.flatnonzero(saved["given_up"][k]),
+            )
+            for k in range(len(saved["probability"]))
+        )
+        return cls(explanations, saved["share"], saved["rest"])
+
+
+@dataclass(frozen=True, eq=False)
+class Competitor:
+    """Another solution that explains the measurements nearly as well.
+
+    Attributes
+    ----------
+    fit
+        The solution.
+    log_odds
+        Of the chosen solution against this one, by the model's evidence; it takes wrong edges for independent of each other,
+        so that large odds are overstated where they are not.
+    moved
+        Rows of the nodes that lie elsewhere, relative to most of the others.
+    kept, kept_by_chosen
+        Edges that each of the two accepts.
+    """
+
+    fit: RobustFit
+    log_odds: float
+    moved: Index
+    kept: int
+    kept_by_chosen: int
+
+
+@dataclass(frozen=True, eq=False)
+class RobustSolution:
+    """The chosen fit; those that compete with it, the likeliest first; and what else distrusted edges agree on.
+
+    ``weighing`` are the explanations of a graph whose ids are an order in time, if they were searched for.
+    """
+
+    fit: RobustFit
+    competitors: tuple[Competitor, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    weighing: Weighing | None = None
