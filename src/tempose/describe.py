@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempose._typing import Array, Index
+from tempose.analysis.correlation import ChainCorrelation
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,
@@ -43,6 +44,7 @@ __all__ = [
     "certificate",
     "competing",
     "competitor",
+    "correlated_errors",
     "distrusted",
     "edge_checks",
     "estimated_noise",
@@ -192,6 +194,20 @@ def kept_noise(parameters: Parameters) -> list[str]:
         if name not in parameters.kept and scale != 1.0:
             lines.append(f"estimated noise of {what}: σ {scale:.3g} times as stated")
     return lines
+
+
+def correlated_errors(found: ChainCorrelation | None) -> list[str]:
+    """That errors of consecutive edges are not independent, if they are not."""
+    if found is None or not found.is_correlated:
+        return []
+    part, length, factor = found.worst
+    if factor < 1.1:
+        return []
+    return [
+        f"errors of consecutive edges are correlated (p = {found.p_value:.2g}): sums of the {part} of {length} edges err "
+        f"{factor:.2g} times as much as independent errors would, so that the estimated noise is too small over long "
+        "distances by at least that factor; use the stated noise (--noise given) if it is larger"
+    ]
 
 
 def precisions(facts: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from tempose._support import streams
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
+from tempose.analysis.correlation import chain_correlation
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
@@ -380,6 +381,9 @@ def _optimise_with_noise(run: Run) -> Optimum:
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
+    if options.noise == "auto":
+        check = chain_correlation(posterior, fitted.poses, streams.generator(options.seed, "check"))
+        notices += describe.correlated_errors(check)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(

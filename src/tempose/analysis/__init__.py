@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tempose.analysis.accuracy import graph_consistency as graph_consistency
     from tempose.analysis.accuracy import pose_errors as pose_errors
     from tempose.analysis.analysis import Analysis as Analysis
+    from tempose.analysis.correlation import ChainCorrelation as ChainCorrelation
+    from tempose.analysis.correlation import chain_correlation as chain_correlation
     from tempose.analysis.diagnostics import Diagnostics as Diagnostics
     from tempose.analysis.diagnostics import Level as Level
     from tempose.analysis.diagnostics import Trouble as Trouble
@@ -33,6 +35,8 @@ _WHERE = {
     "Trouble": "diagnostics",
     "Level": "diagnostics",
     "Analysis": "analysis",
+    "ChainCorrelation": "correlation",
+    "chain_correlation": "correlation",
     "PoseErrors": "accuracy",
     "graph_consistency": "accuracy",
     "pose_errors": "accuracy",

@@ -21,6 +21,7 @@ from tempose._typing import Array, Index, NodeId
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
@@ -148,16 +149,7 @@ class Laplace:
         i, j = graph.edge_i, graph.edge_j
         cross = np.empty((graph.n_edges, 6, 6))
         cross[self.curvature.posterior.edge_order] = off
-        Rt = np.swapaxes(quat.to_matrix(self.poses.wxyz[j]), 1, 2)
-        Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
-        Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
-        apart = self.poses.position[i] - self.poses.position[j]
-        if graph.arm is not None:
-            end = quat.rotate(self.poses.wxyz[i], graph.arm)
-            apart = apart + end
-            Ji[:, 3:, :3] = -Rt @ se3.hat(end)
-        Jj[:, 3:, :3] = Rt @ se3.hat(apart)
-        Jj[:, 3:, 3:], Ji[:, 3:, 3:] = -Rt, Rt
+        Ji, Jj = edge_jacobians(graph, self.poses)
         mixed = Ji @ cross @ np.swapaxes(Jj, 1, 2)
         own = Ji @ diagonal[i] @ np.swapaxes(Ji, 1, 2) + Jj @ diagonal[j] @ np.swapaxes(Jj, 1, 2)
         return (own + mixed + np.swapaxes(mixed, 1, 2)) / self.beta
@@ -266,3 +258,19 @@ def _rank_within(component: Index, part: Index) -> Index:
         rank[k] = seen.get(c, 0)
         seen[c] = rank[k] + 1
     return rank
+
+
+def edge_jacobians(graph: PoseGraph, poses: Poses) -> tuple[Array, Array]:
+    """Derivatives (m, 6, 6), (m, 6, 6) of what every edge measures, in j's frame, by the coordinates of node i and of node j."""
+    i, j = graph.edge_i, graph.edge_j
+    Rt = np.swapaxes(quat.to_matrix(poses.wxyz[j]), 1, 2)
+    Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
+    Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
+    apart = poses.position[i] - poses.position[j]
+    if graph.arm is not None:
+        end = quat.rotate(poses.wxyz[i], graph.arm)
+        apart = apart + end
+        Ji[:, 3:, :3] = -Rt @ se3.hat(end)
+    Jj[:, 3:, :3] = Rt @ se3.hat(apart)
+    Jj[:, 3:, 3:], Ji[:, 3:, 3:] = -Rt, Rt
+    return Ji, Jj

@@ -82,22 +82,29 @@ def predictions(graph: PoseGraph, poses: Poses, sigma: Array, weight: Array | No
     weight
         With which each edge took part (m,); 1 by default.
     """
-    m = graph.n_edges
+    whitened, A, range_ = whitened_residuals(graph, poses)
+    taken = A @ sigma @ np.swapaxes(A, 1, 2)
+    w = np.ones(graph.n_edges) if weight is None else weight
+    W = w[:, None, None]
+    V = range_ - taken if weight is None else (range_ - W * taken) @ (range_ + (1.0 - W) * taken)
+    return Predictions(whitened, V, range_, taken, w)
+
+
+def whitened_residuals(graph: PoseGraph, poses: Poses) -> tuple[Array, Array, Array]:
+    """Residuals (m, 6) in units of their σ, rotation first; their derivatives (m, 6, 6) by what each edge measures; ranges.
+
+    The ranges (m, 6, 6) are the projections onto the directions that an edge measures.
+    """
     root, range_ = information_roots(graph)
     r = residuals(graph, poses)
     whitened = np.einsum("mab,mb->ma", root, np.concatenate([2.0 * r.nu, np.nan_to_num(r.unexplained)], axis=1))
     scalar = np.sqrt(np.maximum(1.0 - np.sum(r.nu**2, axis=1), 0.0))[:, None, None]
-    jacobian, twist = np.tile(np.eye(6), (m, 1, 1)), se3.hat(r.nu)
+    jacobian, twist = np.tile(np.eye(6), (graph.n_edges, 1, 1)), se3.hat(r.nu)
     jacobian[:, :3, :3] = scalar * np.eye(3) + twist  # of 2ν by the rotation vector
     if graph.coupling is not None:  # and of s = 2wν
         J = scalar * scalar * np.eye(3) + scalar * twist - r.nu[:, :, None] * r.nu[:, None, :]
         jacobian[:, 3:, :3] = graph.coupling @ J
-    A = root @ jacobian
-    taken = A @ sigma @ np.swapaxes(A, 1, 2)
-    w = np.ones(m) if weight is None else weight
-    W = w[:, None, None]
-    V = range_ - taken if weight is None else (range_ - W * taken) @ (range_ + (1.0 - W) * taken)
-    return Predictions(whitened, V, range_, taken, w)
+    return whitened, root @ jacobian, range_
 
 
 def information_roots(graph: PoseGraph) -> tuple[Array, Array]:

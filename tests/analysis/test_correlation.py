@@ -1,0 +1,137 @@
+"""Errors of consecutive edges: p-values are uniform where they are independent, and small where they are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from helpers.graphs import random_graph
+from helpers.kernels import random_poses
+from tempose import describe
+from tempose.analysis.correlation import _Projection, chain_correlation, chain_of
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
+
+SIGMA = 0.01  # radians, and 5 times that of translations
+STEPS = 120
+
+
+def walk(seed: int, memory: float, planar: bool = False, backwards: bool = False) -> tuple[PoseGraph, Poses]:
+    """Three times around a square, each lap closed to the first one; errors of a step are ``memory`` times those before."""
+    rng = np.random.default_rng(seed)
+    n = STEPS + 1
+    turn = quat.exp(np.where(np.arange(n)[:, None] % 10 == 9, [0.0, 0.0, np.pi / 2], 0.0))
+    wxyz, position = np.tile(quat.IDENTITY, (n, 1)), np.zeros((n, 3))
+    for k in range(1, n):  # world to node
+        wxyz[k] = quat.multiply(turn[k], wxyz[k - 1])
+        position[k] = position[k - 1] + quat.rotate(quat.conjugate(wxyz[k]), np.array([1.0, 0.0, 0.0]))
+    ids = tuple(range(n))
+    poses = Poses(ids, quat.conjugate(wxyz), position)
+    i = np.concatenate([np.arange(STEPS), np.arange(40, n, 3)])
+    j = np.concatenate([np.arange(1, n), np.arange(40, n, 3) % 40])
+    if backwards:
+        i, j = j, i
+    m = len(i)
+    error = rng.standard_normal((m, 6))
+    if planar:
+        error[:, [0, 1, 5]] = 0.0
+    for k in range(1, STEPS):
+        error[k] = memory * error[k - 1] + np.sqrt(1.0 - memory**2) * error[k]
+    if backwards:
+        error[:STEPS] *= -1.0
+    q = quat.multiply(wxyz[j], quat.conjugate(wxyz[i]))
+    t = quat.rotate(wxyz[j], position[i] - position[j])
+    measured = quat.multiply(quat.exp(SIGMA * error[:, :3]), q)
+    graph = PoseGraph(
+        ids, i, j, measured, t + 5.0 * SIGMA * error[:, 3:], np.full(m, 2.0 / SIGMA**2), np.full(m, 0.04 / SIGMA**2),
+        dimension=2 if planar else 3,
+    )  # fmt: skip
+    return graph, poses
+
+
+def p_value(seed: int, memory: float, **kind: bool) -> float:
+    graph, truth = walk(seed, memory, **kind)
+    posterior = Posterior(graph)
+    fitted = minimise(Curvature(posterior), truth).poses
+    found = chain_correlation(posterior, fitted, np.random.default_rng(1000 + seed), draws=99)
+    assert found is not None
+    return found.p_value
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_p_values_of_independent_errors_are_uniform(planar):
+    found = np.array([p_value(seed, 0.0, planar=planar) for seed in range(100)])
+    assert stats.kstest(found, "uniform").pvalue > 0.01
+    assert np.mean(found <= 0.05) < 0.12
+
+
+@pytest.mark.parametrize("kind", [{}, {"planar": True}, {"backwards": True}])
+def test_correlated_errors_are_found(kind):
+    found = [p_value(seed, 0.9, **kind) for seed in range(5)]
+    assert np.median(found) <= 0.01
+
+
+def test_the_factor_is_that_of_the_sums():
+    """Errors with memory 0.9 add up over long distances as independent ones √((1 + 0.9)/(1 − 0.9)) = 4.4 times as large."""
+    factors = []
+    for seed in range(8):
+        graph, truth = walk(seed, 0.9)
+        posterior = Posterior(graph)
+        found = chain_correlation(posterior, minimise(Curvature(posterior), truth).poses, np.random.default_rng(seed))
+        assert found is not None
+        assert found.edges == STEPS
+        factors.append(found.worst[2])
+        (line,) = describe.correlated_errors(found)
+        assert line.startswith("errors of consecutive edges are correlated (p = 0.00")
+    assert 1.5 < np.median(factors) < 5.0
+    graph, truth = walk(1, 0.0)
+    found = chain_correlation(
+        Posterior(graph), minimise(Curvature(Posterior(graph)), truth).poses, np.random.default_rng(0)
+    )
+    assert describe.correlated_errors(found) == []
+
+
+def test_what_the_fit_leaves_is_a_projection():
+    rng = np.random.default_rng(2)
+    graph = random_graph(rng, 6, 15, "full")
+    poses = random_poses(rng, 6)
+    projection = _Projection.at(graph, poses, rng.uniform(0.2, 1.0, 15))
+    assert projection is not None
+    noise = rng.standard_normal((15, 6, 3))
+    once = projection.of(noise)
+    assert projection.of(once) == pytest.approx(once, abs=1e-9)
+    assert abs(float(np.sum(once * (noise - once)))) < 1e-8
+    assert np.abs(noise - once).max() > 0.1
+
+
+def test_at_the_optimum_the_residuals_are_what_the_fit_leaves():
+    graph, truth = walk(3, 0.0)
+    posterior = Posterior(graph)
+    fitted = minimise(Curvature(posterior), truth).poses
+    projection = _Projection.at(graph, fitted, np.ones(graph.n_edges))
+    assert projection is not None
+    r = projection.observed[:, :, None]
+    assert projection.of(r) == pytest.approx(r, abs=1e-3)
+    elsewhere = _Projection.at(graph, truth, np.ones(graph.n_edges))  # negative control
+    assert elsewhere is not None
+    assert np.abs(elsewhere.of(elsewhere.observed[:, :, None])[:, :, 0] - elsewhere.observed).max() > 0.1
+
+
+def test_the_chain_is_in_order_with_its_gaps_and_needs_integer_ids():
+    graph, _ = walk(0, 0.0)
+    order = np.random.default_rng(0).permutation(graph.n_edges)
+    mixed = graph.with_edges(order[np.isin(order, [0, 1, 2, 5, 6, 130])])
+    chain = chain_of(mixed)
+    assert (chain < 0).tolist() == [False, False, False, True, False, False]
+    low = [min(mixed.node_ids[mixed.edge_i[k]], mixed.node_ids[mixed.edge_j[k]]) for k in chain if k >= 0]
+    assert low == [0, 1, 2, 5, 6]
+    named = replace(graph, node_ids=tuple(f"n{k}" for k in graph.node_ids))
+    assert len(chain_of(named)) == 0
+    assert chain_correlation(Posterior(mixed), Poses.identity(mixed.node_ids), np.random.default_rng(0)) is None
