@@ -32,7 +32,7 @@ TRUST = 0.99
 RUNS = ("robust", "robust+odometry", "gnc", "gnc+odometry", "oracle")
 _VALUES = (
     "rotation_ratio", "position_ratio", "mean_rotation_deg", "mean_translation", "excess", "precision", "recall",
-    "sigma_rot_ratio", "sigma_trans_ratio",
+    "sigma_rot_ratio", "sigma_trans_ratio", "truth_collapsed",
 )  # fmt: skip
 _BY = ("planar", "share", "method")
 
@@ -79,16 +79,21 @@ def run(cell: Cell) -> list[Row]:
 
 
 def _robust(made: Simulated, trust: float | None) -> Row:
-    """Errors and verdicts; and how far −log likelihood lies above the one that a fit reaches from the truth."""
+    """Errors and verdicts; and how far −log likelihood lies above the one that a fit reaches from the truth.
+
+    If that fit's noise collapses, its likelihood is without bound, and nothing is compared with it.
+    """
     graph = made.graph
     solution = solve(graph, robust=Robust(trust_odometry=trust), noise="auto", draws=0, certify=False, analyse=False)
     best = fit(graph, made.truth, RobustOptions(noise="auto"), own_probability=own_probabilities(graph, trust))
     assert solution.verdicts is not None
     sigma_rot, sigma_trans = solution.graph.median_sigmas
+    collapsed, here = best.status == "collapsed", potential(solution.posterior, solution.estimate)
     return {
         **_errors(solution.estimate, made.truth),
         **scores(solution.verdicts.inlier_probability, ~made.is_wrong),
-        "excess": potential(solution.posterior, solution.estimate) - potential(best.posterior, best.poses),
+        "excess": None if collapsed else here - potential(best.posterior, best.poses),
+        "truth_collapsed": float(collapsed),
         "sigma_rot_ratio": float(np.degrees(sigma_rot)) / SIGMA_DEG,
         "sigma_trans_ratio": sigma_trans / SIGMA,
     }
@@ -148,11 +153,13 @@ def draw(result: Result, home: Path) -> list[Path]:
 
 def text(result: Result) -> str:
     """A line per setting and run: ratios to the oracle (mean, worst), the worst excess, verdicts, noise."""
-    head = "|wrong|run|n|failed|rotation|worst|position|worst|excess U|precision|recall|σ rot|σ trans"
+    head = (
+        "|wrong|run|n|failed|rotation|worst|position|worst|excess U|precision|recall|σ rot|σ trans|collapsed from truth"
+    )
     lines = [head.split("|")]
     for row in result.table:
         names = ("rotation_ratio", "rotation_ratio_worst", "position_ratio", "position_ratio_worst", "excess_worst",
-                 "precision", "recall", "sigma_rot_ratio", "sigma_trans_ratio")  # fmt: skip
+                 "precision", "recall", "sigma_rot_ratio", "sigma_trans_ratio", "truth_collapsed")  # fmt: skip
         found = ["–" if row[name] is None else f"{row[name]:.3g}" for name in names]
         where = "plane" if row["planar"] else "space"
         lines.append([where, f"{row['share']:g}", row["method"], str(row["n"]), str(row["failed"]), *found])
