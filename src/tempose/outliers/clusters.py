@@ -39,11 +39,14 @@ class Clusters:
         Number of the cluster of each edge (m,); −1 for links.
     size
         Edges in each cluster.
+    cell
+        Number of the place that each edge (m,) speaks of, smaller than its cluster: neighbours in time at both ends; −1 for links.
     """
 
     sequence: Sequence
     of_edge: Index
     size: Index
+    cell: Index
 
     @classmethod
     def of(cls, sequence: Sequence, poses: Poses, sigma_rot: float, sigma_trans: float) -> Clusters:
@@ -60,7 +63,10 @@ class Clusters:
         )  # fmt: skip
         of_edge = np.full(graph.n_edges, -1, dtype=np.int64)
         of_edge[loops] = np.unique(label, return_inverse=True)[1]
-        return cls(sequence, of_edge, np.bincount(of_edge[loops]) if len(loops) else np.zeros(0, dtype=np.int64))
+        cell = np.full(graph.n_edges, -1, dtype=np.int64)
+        ends = [sequence.rank[end[loops]] // reach for end in (sequence.earlier, sequence.later)]
+        cell[loops] = np.unique(np.stack([of_edge[loops], *ends]), axis=1, return_inverse=True)[1]
+        return cls(sequence, of_edge, np.bincount(of_edge[loops], minlength=0), cell)
 
     @property
     def count(self) -> int:
@@ -81,8 +87,11 @@ class Clusters:
 
     def mean(self, of_edges: Array) -> Array:
         """Mean over the edges of each cluster."""
-        inside = self.of_edge >= 0
-        return np.bincount(self.of_edge[inside], of_edges[inside], self.count) / np.maximum(self.size, 1)
+        return _mean(self.of_edge, of_edges)
+
+    def cell_mean(self, of_edges: Array) -> Array:
+        """Mean over the edges of each cell."""
+        return _mean(self.cell, of_edges)
 
     def spread(self, of_clusters: AnyArray, links: Any) -> AnyArray:
         """Numbers of clusters as numbers of edges (m,), those of links given."""
@@ -94,6 +103,11 @@ class Clusters:
     def accepted(self, fits: Mask) -> Mask:
         """Clusters most of whose edges fit."""
         return np.asarray(self.mean(fits.astype(float)) > 0.5)
+
+
+def _mean(label: Index, of_edges: Array) -> Array:
+    inside = label >= 0
+    return np.bincount(label[inside], of_edges[inside]) / np.maximum(np.bincount(label[inside]), 1)
 
 
 @kernel

@@ -12,8 +12,9 @@ by edges. An explanation x gives up some links and believes some clusters:
 
 Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
 edge, a few, many) is unknown and integrated out: where nearly all are right, calling one wrong costs more than where half are.
-Links that nobody trusts are such a kind as well. A cluster that agrees with the unbroken chain between its ends does so by chance
-with the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones. A cluster that agrees
+Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
+the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones; that counts for every
+place that is seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
 with other clusters on how two segments lie has less to say, since one cause may mislead both: they do in v = 1/7 of the cases. The
 first cluster between two segments agrees with nothing: it places them.
 
@@ -50,6 +51,7 @@ _BEFOREHAND = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
 """Right and wrong clusters of each kind that were seen before: Beta priors of π."""
 _LINKS_BEFOREHAND = (9.0, 1.0)
 """The same of links that nobody says how to trust."""
+_NEAR = 6  # links whose mistake a loop closure may share
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES = 40  # random ones
 _IMPROVED = 3  # starts that are improved
@@ -144,7 +146,17 @@ class ExplanationSearch:
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
         turns, moves = graph.ranks
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
-        self.agreement = np.maximum(self.clusters.mean(gain - 0.5 * (turns + moves)), -math.log(_ALIKE))
+        # by chance, or because a link was misled by the same cause
+        doubt = -np.expm1(np.minimum(self.sequence.gap, _NEAR) * math.log(self._link_probability()))
+        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_ALIKE * doubt))
+        self.agreement = np.maximum(-self.clusters.cell_mean(by_chance), 0.0)
+
+    def _link_probability(self) -> float:
+        """Of a typical link being right, beforehand."""
+        own = self.own[self.sequence.is_link]
+        known = own[~np.isnan(own)]
+        a, b = _LINKS_BEFOREHAND
+        return float(np.clip(np.median(known), 0.01, 1.0 - 1e-9)) if len(known) else a / (a + b)
 
     @property
     def is_feasible(self) -> bool:
@@ -207,7 +219,10 @@ class ExplanationSearch:
         unconfirmed[sorted(alone)] = True
         role = np.where(believed, _PLACES, _WRONG)
         role[sorted(confirming)], role[sorted(within)] = _CONFIRMS, _OF_CHAIN
-        return Candidate(poses, fits, believed, unconfirmed, given_up, self._log_score(role, given_up))
+        chained = fits & (segment[sequence.earlier] == segment[sequence.later])
+        agreeing = clusters.cell_mean(chained.astype(float)) > 0.5
+        score = self._log_score(role, given_up) + float(self.agreement[agreeing].sum())
+        return Candidate(poses, fits, believed, unconfirmed, given_up, score)
 
     def _log_score(self, role: Index, given_up: Index) -> float:
         """Logarithm of P of an explanation in which the clusters have these roles, and these links are given up."""
@@ -216,14 +231,12 @@ class ExplanationSearch:
         for k, (a, b) in enumerate(_BEFOREHAND):
             here = free & (self.clusters.kind == k)
             counts = np.bincount(role[here], minlength=4)
-            gain = float(self.agreement[here & (role == _OF_CHAIN)].sum())
             inside = counts @ _LOG_ROLE + (a - 1.0) * _LOG_PI + (b - 1.0) * _LOG_1_PI
-            total += gain + float(special.logsumexp(inside)) - math.log(len(_PI)) - float(special.betaln(a, b))
+            total += float(special.logsumexp(inside)) - math.log(len(_PI)) - float(special.betaln(a, b))
         known = np.flatnonzero(~free)
         pi = special.expit(own[known])
         of_role = np.stack([1.0 - pi, pi, 1.0 - pi + pi / _ALIKE, pi], axis=0)
         total += float(np.log(of_role[role[known], np.arange(len(known))]).sum())
-        total += float(self.agreement[known[role[known] == _OF_CHAIN]].sum())
         trusted = ~np.isnan(self.own[given_up])
         total -= float(_log_odds(self.own[given_up][trusted]).sum())
         free_links = int(np.sum(np.isnan(self.own[self._links])))
