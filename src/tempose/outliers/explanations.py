@@ -15,8 +15,8 @@ edge, a few, many) is unknown and integrated out: where nearly all are right, ca
 Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
 the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones; that counts for every
 place that is seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
-with other clusters on how two segments lie has less to say, since one cause may mislead both: they do in v = 1/7 of the cases. The
-first cluster between two segments agrees with nothing: it places them.
+with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
+cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time.
@@ -44,8 +44,10 @@ from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
-# chosen on: 3DMatch, all seven scenes (1, 2 and 4 were looked at)
-_ALIKE = 1.0 / 7.0  # v: how often one wrong cluster agrees with another
+# chosen on: 3DMatch: of 618 pairs of wrong clusters 6 agree; of any six scenes .4 to 1.3%; rounded up
+_ALIKE = 0.02  # v: how often one wrong cluster agrees with another
+# chosen on: 3DMatch: of 33 places that are wrong and near a wrong link one agrees with it; rounded up
+_SHARED = 0.05  # how often a loop closure and a link near it are misled alike
 # chosen on: reasoned, and looked at on 3DMatch, all seven scenes
 _BEFOREHAND = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
 """Right and wrong clusters of each kind that were seen before: Beta priors of π."""
@@ -57,10 +59,10 @@ _TREES = 40  # random ones
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
-_WRONG, _PLACES, _CONFIRMS, _OF_CHAIN = range(4)  # roles of clusters
+_WRONG, _PLACES, _CONFIRMS, _OF_CHAIN, _REPEATS = range(5)  # roles of clusters
 _PI = (np.arange(400) + 0.5) / 400.0  # midpoints, of the integral over the share of right clusters
 _LOG_PI, _LOG_1_PI = np.log(_PI), np.log1p(-_PI)
-_LOG_ROLE = np.stack([_LOG_1_PI, _LOG_PI, np.log(1.0 - _PI + _PI / _ALIKE), _LOG_PI])
+_LOG_ROLE = np.stack([_LOG_1_PI, _LOG_PI, np.log(1.0 - _PI + _PI / _ALIKE), _LOG_PI, 0.0 * _PI])
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
@@ -148,7 +150,7 @@ class ExplanationSearch:
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
         # by chance, or because a link was misled by the same cause
         doubt = -np.expm1(np.minimum(self.sequence.gap, _NEAR) * math.log(self._link_probability()))
-        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_ALIKE * doubt))
+        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_SHARED * doubt))
         self.agreement = np.maximum(-self.clusters.cell_mean(by_chance), 0.0)
 
     def _link_probability(self) -> float:
@@ -214,11 +216,11 @@ class ExplanationSearch:
         held[sequence.later[sequence.is_link & fits]] = True
         given_up = np.array([k for k in self._links if not fits[k] and not held[sequence.later[k]]], dtype=np.int64)
         within, joins = self._joins(believed, fits, segment)
-        confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self._cluster_odds())
+        placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self._cluster_odds())
         unconfirmed = np.zeros(clusters.count, dtype=bool)
         unconfirmed[sorted(alone)] = True
-        role = np.where(believed, _PLACES, _WRONG)
-        role[sorted(confirming)], role[sorted(within)] = _CONFIRMS, _OF_CHAIN
+        role = np.where(believed, _REPEATS, _WRONG)
+        role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = _PLACES, _CONFIRMS, _OF_CHAIN
         chained = fits & (segment[sequence.earlier] == segment[sequence.later])
         agreeing = clusters.cell_mean(chained.astype(float)) > 0.5
         score = self._log_score(role, given_up) + float(self.agreement[agreeing].sum())
@@ -230,12 +232,12 @@ class ExplanationSearch:
         free = ~np.isfinite(own)
         for k, (a, b) in enumerate(_BEFOREHAND):
             here = free & (self.clusters.kind == k)
-            counts = np.bincount(role[here], minlength=4)
+            counts = np.bincount(role[here], minlength=5)
             inside = counts @ _LOG_ROLE + (a - 1.0) * _LOG_PI + (b - 1.0) * _LOG_1_PI
             total += float(special.logsumexp(inside)) - math.log(len(_PI)) - float(special.betaln(a, b))
         known = np.flatnonzero(~free)
         pi = special.expit(own[known])
-        of_role = np.stack([1.0 - pi, pi, 1.0 - pi + pi / _ALIKE, pi], axis=0)
+        of_role = np.stack([1.0 - pi, pi, 1.0 - pi + pi / _ALIKE, pi, np.ones_like(pi)], axis=0)
         total += float(np.log(of_role[role[known], np.arange(len(known))]).sum())
         trusted = ~np.isnan(self.own[given_up])
         total -= float(_log_odds(self.own[given_up][trusted]).sum())
@@ -350,23 +352,31 @@ def _log_share(right: int, wrong: int, a: float, b: float) -> float:
 
 def _confirmations(
     n_segments: int, within: set[int], joins: dict[int, set[tuple[int, int]]], odds: Array
-) -> tuple[set[int], set[int]]:
-    """Clusters that find segments joined already, the likeliest first; and those whose joins nothing else makes."""
+) -> tuple[set[int], set[int], set[int]]:
+    """Clusters that place segments, that confirm how two lie, and that place some alone.
+
+    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once, however many
+    clusters say it again: a part that is displaced as a whole takes them all with it.
+    """
     order = sorted(joins, key=lambda c: (c not in within, -odds[c], c))
     part = np.arange(n_segments)
-    confirming = set()
+    placing, confirming = set(), set()
+    confirmed: set[tuple[int, int]] = set()
     for c in order:
-        new = [(i, j) for i, j in joins[c] if part[i] != part[j]]
-        if not new and c not in within:
-            confirming.add(c)
+        pairs = {(min(i, j), max(i, j)) for i, j in joins[c]}
+        new = [(i, j) for i, j in pairs if part[i] != part[j]]
+        if c not in within:
+            if new:
+                placing.add(c)
+            elif pairs - confirmed:
+                confirming.add(c)
+                confirmed |= pairs
         for i, j in new:
             part[part == part[i]] = part[j]
     alone = set()
-    for c in order:
-        if c in within or c in confirming:
-            continue
+    for c in placing:
         rest = [pair for other in order if other != c for pair in joins[other]]
         apart = components(n_segments, *np.array(rest, dtype=np.int64).reshape(-1, 2).T)
         if any(apart[i] != apart[j] for i, j in joins[c]):
             alone.add(c)
-    return confirming, alone
+    return placing, confirming, alone
