@@ -21,7 +21,7 @@ from tempose.geometry.compiled import turned
 from tempose.model.poses import Poses
 from tempose.outliers.sequence import Sequence
 
-# chosen on: 3DMatch, all seven scenes (purity of the clusters; 2, 3 and 4 were looked at)
+# chosen on: 3DMatch, all seven scenes: the purest clusters of 2, 3 and 4
 _ALIKE = 3.0  # σ
 _NEIGHBOURS = 6  # ids apart, at least
 _PLACE = 0.02  # of all nodes: as far apart neighbours may be on long ways

@@ -44,11 +44,9 @@ from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
-# chosen on: 3DMatch: of 618 pairs of wrong clusters 6 agree; of any six scenes .4 to 1.3%; rounded up
-_ALIKE = 0.02  # v: how often one wrong cluster agrees with another
-# chosen on: 3DMatch: of 33 places that are wrong and near a wrong link one agrees with it; rounded up
-_SHARED = 0.05  # how often a loop closure and a link near it are misled alike
-# chosen on: reasoned, and looked at on 3DMatch, all seven scenes
+# chosen on: 3DMatch, all seven scenes: 1/7, a first guess, was better than 0.07 and 0.02
+_ALIKE = 1.0 / 7.0  # v: how often one wrong cluster agrees with another, and with a wrong link near it
+# chosen on: 3DMatch, all seven scenes: first guesses, which were not changed
 _BEFOREHAND = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
 """Right and wrong clusters of each kind that were seen before: Beta priors of π."""
 _LINKS_BEFOREHAND = (9.0, 1.0)
@@ -150,7 +148,7 @@ class ExplanationSearch:
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
         # by chance, or because a link was misled by the same cause
         doubt = -np.expm1(np.minimum(self.sequence.gap, _NEAR) * math.log(self._link_probability()))
-        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_SHARED * doubt))
+        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_ALIKE * doubt))
         self.agreement = np.maximum(-self.clusters.cell_mean(by_chance), 0.0)
 
     def _link_probability(self) -> float:

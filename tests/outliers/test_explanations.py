@@ -1,0 +1,140 @@
+"""Explanations: what is repeated counts once, what is trusted is trusted, and scores are what they say."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+import tempose
+from tempose.outliers import Robust
+from tempose.outliers.explanations import ExplanationSearch, _confirmations
+from tempose.outliers.sequence import Sequence
+
+
+def a_loop_and_its_opposite(seen: int, right: int = 1) -> tuple[tempose.PoseGraph, list[tuple[int, int]]]:
+    """A robot walks 40 steps along a square, twice round, and a look-alike says ``seen`` times that it is 3 units off.
+
+    ``right`` true loop closures join the two rounds.
+    """
+    rng = np.random.default_rng(7)
+    build = tempose.GraphBuilder(planar=True)
+    sides, poses = 5, []
+    x, y, heading = 0.0, 0.0, 0.0
+    for k in range(2 * 4 * sides + 1):
+        poses.append((x, y, heading))
+        if k % sides == sides - 1:
+            heading += math.pi / 2.0
+        x, y = x + math.cos(heading), y + math.sin(heading)
+
+    def relative(a: int, b: int, shift: float = 0.0) -> tuple[float, list[float]]:
+        (xa, ya, ha), (xb, yb, hb) = poses[a], poses[b]
+        dx, dy = xb + shift - xa, yb - ya
+        noise = 0.01 * rng.standard_normal(3)
+        t = [
+            math.cos(ha) * dx + math.sin(ha) * dy + noise[0],
+            -math.sin(ha) * dx + math.cos(ha) * dy + noise[1],
+        ]
+        return hb - ha + noise[2], t
+
+    def add(a: int, b: int, shift: float = 0.0) -> None:
+        angle, t = relative(a, b, shift)
+        build.add_edge(a, b, angle=angle, translation=t, sigma_rot_deg=0.6, sigma_trans=0.01)
+
+    for k in range(len(poses) - 1):
+        add(k, k + 1)
+    wrong = []
+    for k in range(right):
+        add(2 + 6 * k, 22 + 6 * k)
+    for k in range(seen):
+        a, b = 8 + k % 4, 28 + k // 4 % 4
+        add(a, b, shift=3.0)
+        wrong.append((a, b))
+    return build.build(), wrong
+
+
+@pytest.mark.parametrize("seen", [1, 4, 12])
+def test_a_look_alike_counts_once_however_often_it_is_seen(seen: int) -> None:
+    graph, _ = a_loop_and_its_opposite(seen)
+    found = tempose.solve(graph, robust=Robust(trust_odometry=0.99), noise="given", draws=0)
+    assert found.verdicts is not None
+    p = found.verdicts.inlier_probability[-seen:]
+    assert np.all(p < 0.2)
+    links = found.verdicts.inlier_probability[: graph.n_nodes - 1]
+    assert np.all(links > 0.9)
+
+
+def test_taken_for_independent_a_look_alike_wins_by_number() -> None:
+    """The negative control: twelve edges that agree outweigh any link, and the result is sure of it."""
+    graph, _ = a_loop_and_its_opposite(12, right=0)
+    sure = tempose.solve(graph, robust=Robust(repeats="independent"), noise="given", draws=0)
+    careful = tempose.solve(graph, robust=Robust(), noise="given", draws=0)
+    assert sure.verdicts is not None and careful.verdicts is not None
+    assert np.all(sure.verdicts.inlier_probability[-12:] > 0.99)
+    assert np.all(careful.verdicts.inlier_probability[-12:] < 0.6)
+    assert sure.explanations == ()
+
+
+def test_trust_is_monotonous() -> None:
+    """The more links are trusted, the less probable what contradicts them."""
+    graph, _ = a_loop_and_its_opposite(8, right=0)
+    believed = []
+    for trust in (0.5, 0.7, 0.9, 0.99, 0.9999):
+        found = tempose.solve(graph, robust=Robust(trust_odometry=trust), noise="given", draws=0)
+        assert found.verdicts is not None
+        believed.append(float(found.verdicts.inlier_probability[-8:].mean()))
+    assert all(later <= before + 1e-6 for before, later in zip(believed[:-1], believed[1:], strict=True))
+    assert believed[0] > 2.0 * believed[-1]
+    assert believed[-1] < 0.02
+
+
+def test_the_share_of_right_clusters_is_integrated_out() -> None:
+    graph, _ = a_loop_and_its_opposite(8, right=2)
+    sequence = Sequence.of(graph)
+    assert sequence is not None
+    search = ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
+    one = search.explanation(sequence.chain_poses)
+    role = np.where(one.believed, 3, 0)  # agree with the chain, or wrong
+    priors = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
+    wanted = special.betaln(9.0 + sequence.is_link.sum(), 1.0) - special.betaln(9.0, 1.0)
+    for k, (a, b) in enumerate(priors):
+        right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
+        inside = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
+        wanted += math.log(inside[0]) - special.betaln(a, b)
+    assert search._log_score(role, np.zeros(0, dtype=np.int64)) == pytest.approx(wanted, abs=2e-3)
+    assert one.given_up.size == 0 and not one.unconfirmed.any()
+
+
+def test_confirmations() -> None:
+    """Three segments: one pair joined twice, the third by a single cluster."""
+    joins = {0: {(0, 1)}, 1: {(0, 1)}, 2: {(1, 2)}}
+    _, confirming, alone = _three(joins, set())
+    assert (confirming, alone) == ({1}, {2})
+    _, confirming, alone = _three({**joins, 3: {(0, 2)}}, set())
+    assert (confirming, alone) == ({1, 3}, set())
+    _, confirming, alone = _three({**joins, 4: {(0, 1)}}, set())
+    assert confirming == {1}  # how 0 and 1 lie is confirmed once
+
+
+def _three(joins: dict[int, set[tuple[int, int]]], within: set[int]) -> tuple[set[int], set[int], set[int]]:
+    return _confirmations(3, within, joins, np.zeros(5))
+
+
+def test_explanations_survive_files(tmp_path: Path) -> None:
+    graph, _ = a_loop_and_its_opposite(8, right=0)
+    home = tmp_path / "result"
+    found = tempose.solve(graph, robust=Robust(trust_odometry=0.6), noise="given", draws=0)
+    assert len(found.explanations) >= 2
+    assert 0.2 < sum(one.probability for one in found.explanations) <= 1.0  # the broken link may be any of twenty
+    found.save(home)
+    again = tempose.Solution.load(home)
+    assert again.verdicts is not None and found.verdicts is not None
+    assert np.array_equal(again.verdicts.inlier_probability, found.verdicts.inlier_probability)
+    for a, b in zip(again.explanations, found.explanations, strict=True):
+        assert a.probability == b.probability
+        assert np.array_equal(a.poses.position, b.poses.position)
+        assert np.array_equal(a.moved, b.moved) and np.array_equal(a.given_up, b.given_up)
+    assert (home / "poses.explanation-2.csv").exists()
