@@ -34,7 +34,7 @@ from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.noise import FEWEST_SPARE, GROUPS, MOTIONS, Parameters
-from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
+from tempose.outliers.solutions import Competitor, Explanation, RobustSolution
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.sampler import Cause, Reason
 
@@ -48,7 +48,11 @@ __all__ = [
     "distrusted",
     "edge_checks",
     "estimated_noise",
+    "explained",
+    "explanations",
     "kept_noise",
+    "kept_proof",
+    "links_given_up",
     "listed",
     "loose",
     "loose_parts",
@@ -58,12 +62,14 @@ __all__ = [
     "noise_fit",
     "noise_fits",
     "noise_levels",
+    "nodes_elsewhere",
     "of_graph",
     "optimiser_trouble",
     "paper_noise",
     "precisions",
     "reason",
     "seen_rarely",
+    "shares",
     "sigmas",
     "slow_mixing",
     "starts",
@@ -76,6 +82,14 @@ ANY_TURN_DEG = 100.0  # a rotation of which nothing is known has 180°/√3 = 10
 NO_GAUSSIAN = "the Hessian at the estimate is not positive definite: there is no Gaussian approximation there"
 KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
 """What proofs are about after a robust solve."""
+IF_FIRST = "if explanation 1 is the true one"
+"""What error bars of the estimate refer to where there are several explanations."""
+INDEPENDENT = (
+    "wrong edges are taken as independent of each other here: where they repeat each other, as look-alike places make them, "
+    "these probabilities are too sure"
+)
+_NUMBERS = ("no", "one", "two", "three", "four")
+_MOST_ODDS = 1000  # larger ones would say more about the model than about the graph
 
 
 def listed(names: Sequence[object], most: int) -> str:
@@ -270,6 +284,14 @@ def certificate(proof: Certificate) -> str:
     """What is and what is not proven, in one sentence."""
     about = f"{KEPT}: " if proof.of_kept_edges else ""
     return about + _proof(proof)
+
+
+def kept_proof(proof: Certificate) -> str:
+    """The same where edges were rejected, or where there are other explanations: worded so that nobody reads a promise in it."""
+    return (
+        f"in detail, about the kept edges alone and not about whether the right ones were kept: {proof.status}, "
+        f"each edge weighted by its inlier probability: {_proof(proof)}"
+    )
 
 
 def _proof(c: Certificate) -> str:
@@ -535,26 +557,53 @@ def competing(found: RobustSolution, most: int = 3) -> list[str]:
     return [*map(competitor, found.competitors[:most]), *map(alternative, found.alternatives[:most])]
 
 
-def explanations(weighing: Weighing, graph: PoseGraph) -> list[str]:
-    """How many explanations there are, and how the others differ from the first; nothing if there is one only."""
-    found = weighing.explanations
-    if len(found) == 1 and found[0].probability > 0.95:
-        return []
-    lines = [
-        f"{_count(len(found), 'explanation')}: {', '.join(f'{100.0 * one.probability:.0f}%' for one in found)}"
-        + _remainder(1.0 - sum(one.probability for one in found))
-    ]
-    for k, one in enumerate(found):
-        elsewhere = f"{_count(len(one.moved), 'node')} elsewhere ({listed([graph.node_ids[v] for v in one.moved], 8)})"
-        lost = [f"{graph.node_ids[graph.edge_i[e]]} – {graph.node_ids[graph.edge_j[e]]}" for e in one.given_up]
-        without = f"gives up {listed(lost, 4)}" if lost else "keeps all consecutive edges"
-        where = f"explanation {k + 1} (poses.explanation-{k + 1}.csv): {elsewhere}" if k else "the one reported"
-        lines.append(f"{where}; {without}")
+def explained(explanations: Sequence[Explanation]) -> str:
+    """How many explanations there are and how probable each is: ``two explanations: 55% and 45%``."""
+    *each, rest = shares([one.probability for one in explanations])
+    number = _NUMBERS[len(each)] if len(each) < len(_NUMBERS) else str(len(each))
+    several = f"{', '.join(each[:-1])} and {each[-1]}" if len(each) > 1 else each[0]
+    others = f"; {rest} for others" if rest else ""
+    return f"{number} explanation{'s' * (len(each) > 1)}: {several}{others}"
+
+
+def shares(probabilities: Sequence[float]) -> list[str]:
+    """Whole percentages, and what is left for others (empty if that rounds to nothing): together at most 100, equal ones alike."""
+    exact = 100.0 * np.append(probabilities, max(1.0 - float(np.sum(probabilities)), 0.0))
+    whole = np.rint(exact)
+    if whole.sum() > 100.0:
+        whole = np.floor(exact + 1e-9)
+    *each, rest = (f"{number:.0f}%" if number >= 1.0 else "<1%" for number in whole)
+    return [*each, rest if whole[-1] >= 1.0 else ""]
+
+
+def explanations(found: Sequence[Explanation], graph: PoseGraph, nodes: Sequence[NodeSummary | None]) -> list[str]:
+    """The explanations, one line each after how many there are; ``nodes`` are the error bars of each."""
+    lines = [explained(found)]
+    for k, (one, own) in enumerate(zip(found, nodes, strict=True)):
+        what = [nodes_elsewhere(graph, one)] if k else []
+        what.append(f"gives up {links_given_up(graph, one)}" if len(one.given_up) else "keeps every link of the chain")
+        if k and own is not None:
+            what.append(f"median 1σ per axis {sigmas(own)}, by its Gaussian approximation")
+        reported = ", the one reported" if k == 0 else ""
+        lines.append(f"explanation {k + 1}{reported} ({explanation_file(k)}): {'; '.join(what)}")
     return lines
 
 
-def _remainder(rest: float) -> str:
-    return f"; {100.0 * rest:.0f}% for others" if rest > 0.005 else ""
+def explanation_file(k: int) -> str:
+    """Where a result has the poses of explanation ``k``, from 0."""
+    return f"poses.explanation-{k + 1}.csv" if k else "poses.csv"
+
+
+def nodes_elsewhere(graph: PoseGraph, one: Explanation, most: int = 8) -> str:
+    """Which nodes lie elsewhere than in the first explanation."""
+    names = listed([graph.node_ids[v] for v in one.moved], most)
+    return f"{_count(len(one.moved), 'node')} elsewhere ({names})" if len(one.moved) else "no node elsewhere"
+
+
+def links_given_up(graph: PoseGraph, one: Explanation, most: int = 4) -> str:
+    """Which links between consecutive ids an explanation calls wrong."""
+    ids = graph.node_ids
+    return listed([f"{ids[graph.edge_i[e]]} – {ids[graph.edge_j[e]]}" for e in one.given_up], most) or "none"
 
 
 def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
@@ -572,10 +621,9 @@ def competitor(other: Competitor) -> str:
     ids = other.fit.graph.node_ids
     if other.log_odds < 0.0:
         odds = "the measurements alone would prefer it"
-    elif other.log_odds < 7.0:
-        odds = f"odds {math.exp(other.log_odds):.3g} to 1 for the one reported"
     else:
-        odds = f"odds e^{other.log_odds:.0f} to 1 for the one reported, if wrong edges are independent of each other"
+        ratio = f"{math.exp(other.log_odds):.3g}" if other.log_odds < math.log(_MOST_ODDS) else f"more than {_MOST_ODDS}"
+        odds = f"odds {ratio} to 1 for the one reported, if wrong edges are independent of each other"
     return (
         f"a competing solution keeps {other.kept} edges where the one reported keeps {other.kept_by_chosen} ({odds}); "
         f"it has {_count(len(other.moved), 'node')} elsewhere: {listed([ids[v] for v in other.moved], 8)}"

@@ -28,9 +28,10 @@ from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
 from tempose.errors import ArgumentError, DrawsError, OptionError
+from tempose.geometry import align
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
-from tempose.model.gauge import FRAME, ORDER, Gauge
+from tempose.model.gauge import FRAME, ORDER, Gauge, tied_components
 from tempose.model.graph import PoseGraph
 from tempose.model.pose import Pose
 from tempose.model.poses import Poses
@@ -47,6 +48,8 @@ from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws, read_draws
 
 __all__ = ["NodeEstimate", "Solution", "Status"]
+
+_SURE = 0.95  # probability from which a single explanation is told without it
 
 
 class Status(StrEnum):
@@ -204,13 +207,45 @@ class Solution:
         """Which edges to distrust; ``None`` without a robust likelihood."""
         return self.analysis.verdicts
 
-    @property
+    @cached_property
     def explanations(self) -> tuple[Explanation, ...]:
         """Explanations of the measurements with their probabilities, the estimate's first; none if they were not searched for.
 
-        ``solution.analysis.explanation(k).nodes`` has the error bars of each.
+        All are in the frame of the estimate: nodes that an explanation does not move lie about where they lie in the first.
+        :meth:`explanation_nodes` has the error bars of each.
         """
-        return () if self.weighing is None else self.weighing.explanations
+        if self.weighing is None:
+            return ()
+        first, *others = self.weighing.explanations
+        return (first, *(_beside(self.graph, first.poses, other) for other in others))
+
+    def explanation_nodes(self, k: int) -> NodeSummary | None:
+        """Mean and covariance of every node if explanation ``k`` of :attr:`explanations` is the true one.
+
+        Those of the first, 0, are :attr:`nodes`; those of the others come from Gaussian approximations. ``None`` if there is none.
+        """
+        count = len(self.explanations)
+        if not 0 <= k < count:
+            raise ArgumentError(f"there is no explanation {k}: there are {count}, from 0")
+        return self._explained[k].nodes
+
+    @cached_property
+    def _explained(self) -> tuple[Analysis, ...]:
+        if self.weighing is None:
+            return ()
+        aligned = replace(self.analysis, weighing=replace(self.weighing, explanations=self.explanations))
+        return (self.analysis, *(aligned.explanation(k) for k in range(1, len(self.explanations))))
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether other explanations have to be told: there are several, or one that is less than 95% sure."""
+        found = self.explanations
+        return len(found) > 1 or (len(found) == 1 and found[0].probability < _SURE)
+
+    @property
+    def is_proof_a_detail(self) -> bool:
+        """Whether the certificate says little: it is about the kept edges, and others were rejected or may be right instead."""
+        return self.is_contested or (self.verdicts is not None and len(self.verdicts.distrusted) > 0)
 
     @property
     def residuals(self) -> Residuals:
@@ -255,7 +290,7 @@ class Solution:
 
     def facts(self) -> dict[str, Any]:
         """The content of ``result.json``."""
-        return {**self.bare_facts(), **self._findings()}
+        return {"headline": self.headline, **self.bare_facts(), **self._findings()}
 
     def bare_facts(self) -> dict[str, Any]:
         """What is known without looking at the draws: what a run that goes on from here needs."""
@@ -308,6 +343,15 @@ class Solution:
             "explanations": [describe.explanation_facts(self.graph, one) for one in self.explanations],
         }
 
+    @property
+    def headline(self) -> str:
+        """The first line of :meth:`summary`: how many explanations there are, else what was solved and how that ended."""
+        return describe.explained(self.explanations) if self.is_contested else self._counts
+
+    @property
+    def _counts(self) -> str:
+        return f"{describe.counts(self.graph)}: {self.status}"
+
     def summary(self) -> str:
         """A few lines for people."""
         return "\n".join(self._summary_lines())
@@ -315,7 +359,8 @@ class Solution:
     def _summary_lines(self) -> list[str]:
         graph = self.graph
         lines = [
-            f"{describe.counts(graph)}: {self.status}",
+            *self._explanation_lines(),
+            self._counts,
             f"U = {self.potential:.6g} at the estimate; graph consistency {graph_consistency(graph, self.estimate):.4f}",
         ]
         chi = self.reduced_chi_square
@@ -326,7 +371,7 @@ class Solution:
         found = precisions(graph)
         if found is not None:
             lines.append(describe.precisions(found))
-        if self.certificate is not None:
+        if self.certificate is not None and not self.is_proof_a_detail:
             lines.append(f"{self.certificate.status}: {describe.certificate(self.certificate)}")
         if self.draws is not None:
             lines += self._draw_lines(self.draws)
@@ -339,11 +384,26 @@ class Solution:
             lines.append(describe.edge_checks(self.edge_checks))
         else:
             lines += [describe.noise(self.verdicts), describe.distrusted(self.verdicts)]
+            if self.weighing is None and len(self.verdicts.distrusted):
+                lines.append(describe.INDEPENDENT)
+        if self.certificate is not None and self.is_proof_a_detail:
+            lines.append(describe.kept_proof(self.certificate))
         return lines
+
+    def _explanation_lines(self) -> list[str]:
+        if not self.is_contested:
+            return []
+        nodes = [self.explanation_nodes(k) for k in range(len(self.explanations))]
+        return describe.explanations(self.explanations, self.graph, nodes)
+
+    @property
+    def _condition(self) -> str:
+        """What everything about the estimate depends on, to be put into a sentence."""
+        return f", {describe.IF_FIRST}" if self.is_contested else ""
 
     def _draw_lines(self, draws: Draws) -> list[str]:
         return [
-            f"{draws.n_draws} draws at β = {self.options.beta:g}, mean U = {draws.mean_potential:.6g}",
+            f"{draws.n_draws} draws at β = {self.options.beta:g}{self._condition}, mean U = {draws.mean_potential:.6g}",
             f"sampler {draws.sampler} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
             f"{draws.gradients_per_draw:.3g} gradients a draw",
         ]
@@ -355,14 +415,14 @@ class Solution:
             if nodes is None:
                 return []
             source = "the draws" if nodes.source == "draws" else "the Gaussian approximation"
-            return [f"median 1σ per axis: {describe.sigmas(nodes)} ({nodes.gauge}; from {source})"]
+            return [f"median 1σ per axis{self._condition}: {describe.sigmas(nodes)} ({nodes.gauge}; from {source})"]
         lines = [describe.modes(modes), *describe.modes_advice(modes)]
         for k, mode in enumerate(modes.modes[:5]):
             own = self.mode_nodes(k)
             words = "" if own is None else f", median 1σ per axis {describe.sigmas(own)}"
             which = ", the estimate's" if k == modes.home else f" (poses.mode-{k + 1}.csv)"
             lines.append(f"mode {k + 1}{which}: U = {mode.potential:.6g}{words}")
-        return lines if nodes is None else [*lines, f"σ are {nodes.gauge}; from the draws in each mode"]
+        return lines if nodes is None else [*lines, f"σ are {nodes.gauge}; from the draws in each mode{self._condition}"]
 
     # ------------------------------------------------------------------ files
 
@@ -395,9 +455,9 @@ class Solution:
                     reported(self.graph, mode.poses), columns, self.graph.is_planar
                 )
         for k, one in enumerate(self.explanations[1:], start=1):
-            columns = self._sigma_columns(self.analysis.explanation(k).nodes, None)
+            columns = self._sigma_columns(self.explanation_nodes(k), None)
             shown = reported(self.graph, one.poses)
-            tables[f"poses.explanation-{k + 1}.csv"] = with_poses(shown, columns, self.graph.is_planar)
+            tables[describe.explanation_file(k)] = with_poses(shown, columns, self.graph.is_planar)
         if self.draws is not None and self.draws.directory is not None:
             there = home / "draws"
             if self.draws.directory.resolve() != there.resolve():
@@ -498,7 +558,7 @@ class Solution:
         if self.verdicts is not None:
             table["inlier_probability"] = self.verdicts.inlier_probability
         for k in range(1, len(self.explanations)):  # if that explanation is the true one
-            found = self.analysis.explanation(k).verdicts
+            found = self._explained[k].verdicts
             table[f"inlier_probability_if_{k + 1}"] = (
                 np.full(graph.n_edges, np.nan) if found is None else found.inlier_probability
             )
@@ -543,6 +603,19 @@ class NodeEstimate:
         """Angle about z of a planar node, degrees."""
         w, _, _, z = self.pose.wxyz
         return math.degrees(2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w))
+
+
+def _beside(graph: PoseGraph, first: Poses, other: Explanation) -> Explanation:
+    """An explanation in the frame of the first one, component by component, by the nodes that it does not move."""
+    wxyz, position = np.array(other.poses.wxyz), np.array(other.poses.position)
+    stays = ~graph.is_landmark
+    stays[other.moved] = False
+    for k in np.flatnonzero(~tied_components(graph)):  # what is tied to the world is in its frame already
+        rows = graph.component == k
+        common = rows & stays if np.any(rows & stays) else rows & ~graph.is_landmark
+        frame = align((wxyz[common], position[common]), (first.wxyz[common], first.position[common]))
+        wxyz[rows], position[rows] = frame.apply(wxyz[rows], position[rows])
+    return replace(other, poses=Poses(other.poses.ids, wxyz, position))
 
 
 def _precision_facts(graph: PoseGraph) -> dict[str, Any]:
