@@ -58,11 +58,11 @@ __all__ = [
     "loose_parts",
     "modes",
     "modes_advice",
+    "nodes_elsewhere",
     "noise",
     "noise_fit",
     "noise_fits",
     "noise_levels",
-    "nodes_elsewhere",
     "of_graph",
     "optimiser_trouble",
     "paper_noise",
@@ -622,7 +622,9 @@ def competitor(other: Competitor) -> str:
     if other.log_odds < 0.0:
         odds = "the measurements alone would prefer it"
     else:
-        ratio = f"{math.exp(other.log_odds):.3g}" if other.log_odds < math.log(_MOST_ODDS) else f"more than {_MOST_ODDS}"
+        ratio = (
+            f"{math.exp(other.log_odds):.3g}" if other.log_odds < math.log(_MOST_ODDS) else f"more than {_MOST_ODDS}"
+        )
         odds = f"odds {ratio} to 1 for the one reported, if wrong edges are independent of each other"
     return (
         f"a competing solution keeps {other.kept} edges where the one reported keeps {other.kept_by_chosen} ({odds}); "

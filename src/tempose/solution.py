@@ -224,17 +224,27 @@ class Solution:
 
         Those of the first, 0, are :attr:`nodes`; those of the others come from Gaussian approximations. ``None`` if there is none.
         """
+        return self.nodes if k == 0 and self.explanations else self._explanation(k).nodes
+
+    def explanation_inliers(self, k: int) -> Array:
+        """Probability (m,) that each edge is right if explanation ``k`` is the true one; :attr:`verdicts` are of all together."""
+        own = self._explanation(k).verdicts
+        assert own is not None  # only robust solves have explanations
+        return own.inlier_probability
+
+    def _explanation(self, k: int) -> Analysis:
         count = len(self.explanations)
         if not 0 <= k < count:
             raise ArgumentError(f"there is no explanation {k}: there are {count}, from 0")
-        return self._explained[k].nodes
+        return self._explained[k]
 
     @cached_property
     def _explained(self) -> tuple[Analysis, ...]:
         if self.weighing is None:
             return ()
         aligned = replace(self.analysis, weighing=replace(self.weighing, explanations=self.explanations))
-        return (self.analysis, *(aligned.explanation(k) for k in range(1, len(self.explanations))))
+        first = replace(self.analysis, draws=None, weighing=None)  # its verdicts are not mixed with those of the others
+        return (first, *(aligned.explanation(k) for k in range(1, len(self.explanations))))
 
     @property
     def is_contested(self) -> bool:
@@ -422,7 +432,9 @@ class Solution:
             words = "" if own is None else f", median 1σ per axis {describe.sigmas(own)}"
             which = ", the estimate's" if k == modes.home else f" (poses.mode-{k + 1}.csv)"
             lines.append(f"mode {k + 1}{which}: U = {mode.potential:.6g}{words}")
-        return lines if nodes is None else [*lines, f"σ are {nodes.gauge}; from the draws in each mode{self._condition}"]
+        return (
+            lines if nodes is None else [*lines, f"σ are {nodes.gauge}; from the draws in each mode{self._condition}"]
+        )
 
     # ------------------------------------------------------------------ files
 
@@ -558,10 +570,7 @@ class Solution:
         if self.verdicts is not None:
             table["inlier_probability"] = self.verdicts.inlier_probability
         for k in range(1, len(self.explanations)):  # if that explanation is the true one
-            found = self._explained[k].verdicts
-            table[f"inlier_probability_if_{k + 1}"] = (
-                np.full(graph.n_edges, np.nan) if found is None else found.inlier_probability
-            )
+            table[f"inlier_probability_if_{k + 1}"] = self.explanation_inliers(k)
         return list(table), list(table.values())
 
 

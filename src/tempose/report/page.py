@@ -17,11 +17,13 @@ from scipy.spatial.transform import Rotation
 
 from tempose._typing import Array, Index
 from tempose.errors import ArgumentError, GraphError
+from tempose.report.explanation_cards import Explanations
 from tempose.report.widgets import (
     Fact,
     Histogram,
     PageFrame,
     colour_limits,
+    details_box,
     histogram_bins,
     pack,
     pack_optional,
@@ -86,6 +88,10 @@ class ReportData:
         E.g. ``"garage.g2o"`` and ``"1661 nodes, 6275 edges, 1 component"``.
     headline
         The tiles on top, the verdict first.
+    details
+        Tiles at the end of the page.
+    explanations
+        Competing explanations, above everything; ``None`` if there is nothing to choose between.
     settings
         The settings of the run, name and value.
     notices
@@ -141,6 +147,8 @@ class ReportData:
     title: str
     subtitle: str = ""
     headline: Sequence[Fact] = ()
+    details: Sequence[Fact] = ()
+    explanations: Explanations | None = None
     settings: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
     node_ids: Sequence[str]
@@ -239,8 +247,9 @@ def render_page(data: ReportData) -> str:
         data.settings,
         _SCRIPTS,
         page_payload(data),
+        "" if data.explanations is None else data.explanations.html(),
     )
-    return frame.around("page.html", {"gauge": text(data.gauge)})
+    return frame.around("page.html", {"gauge": text(data.gauge), "details": details_box(data.details)})
 
 
 def page_payload(data: ReportData) -> dict[str, Any]:
@@ -300,10 +309,15 @@ def display_positions(data: ReportData) -> tuple[Array, Layout]:
         The report; if its positions all coincide (or are NaN) while there are several nodes, each node is placed at
         its viewing direction, the third column of its rotation, on the unit sphere.
     """
-    positions = np.asarray(data.positions, dtype=np.float64)
+    return places(data.positions, data.world_from_node_wxyz)
+
+
+def places(positions: Array, world_from_node_wxyz: Array) -> tuple[Array, Layout]:
+    """The same of poses alone."""
+    positions = np.asarray(positions, dtype=np.float64)
     missing = bool(np.isnan(positions).all())
     if len(positions) > 1 and (missing or not np.ptp(positions, axis=0).any()):
-        rotation = Rotation.from_quat(np.roll(data.world_from_node_wxyz, -1, axis=1))
+        rotation = Rotation.from_quat(np.roll(world_from_node_wxyz, -1, axis=1))
         return np.asarray(rotation.apply([0.0, 0.0, 1.0]), dtype=np.float64), "directions"
     return (np.zeros_like(positions) if missing else positions), "positions"
 

@@ -73,6 +73,8 @@ def plot_graph(data: ReportData, ax: Axes | None = None, *, level: float = 2.0, 
                 f"{level:g}σ {'ellipses' if flat else 'ellipsoids'}"
                 + (f", enlarged ×{factor:g}" if factor != 1 else "")
             )
+    if data.explanations is not None:
+        notes.append(f"explanation 1 of {len(data.explanations.cards)}, {data.explanations.cards[0].share}")
     _draw_fixes(axes, data, positions)
     _draw_nodes(axes, data, positions)
     _label(axes, data, positions, layout == "positions", notes)

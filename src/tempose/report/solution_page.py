@@ -16,11 +16,16 @@ from tempose.geometry import align
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
-from tempose.report.page import ReportData, Trace, write_page
-from tempose.report.widgets import Fact, Histogram
+from tempose.report.explanation_cards import ExplanationCard, Explanations
+from tempose.report.page import ReportData, Trace, places, write_page
+from tempose.report.widgets import Fact, Histogram, Tone
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
+_WHAT_HOLDS = (
+    "The measurements can be read in more than one way. Poses, error bars and draws on the rest of this page hold if "
+    "explanation 1 is the true one; the probabilities of edges take all explanations into account."
+)
 
 
 def report_data(solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> ReportData:
@@ -36,6 +41,8 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         title=Path(graph.origin.get("file", "pose graph")).name,
         subtitle=describe.counts(graph),
         headline=_headline(solution, truth, length_unit),
+        details=_verdict(solution) if solution.is_proof_a_detail else [],
+        explanations=_explanations(solution, length_unit),
         settings=_settings(solution),
         notices=[*solution.notices, *_advice(solution)],
         node_ids=[str(name) for name in graph.reported],
@@ -47,7 +54,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         position_covariance=None if nodes is None else nodes.covariance[:shown, 3:, 3:],
         gauge=""
         if nodes is None
-        else f"1σ per axis (root mean square over the axes), {nodes.gauge}{_of_mode(solution)}",
+        else f"1σ per axis (root mean square over the axes), {nodes.gauge}{_of_mode(solution)}{_condition(solution)}",
         length_unit=length_unit,
         edges=np.stack([graph.edge_i, graph.edge_j], axis=1)[between],
         edge_rotation_deg=np.where(graph.has_rotation, np.degrees(r.angle), np.nan)[between],
@@ -85,10 +92,11 @@ def plot(solution: Solution, path: str | Path | None = None, truth: Poses | None
 
 
 def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
-    good = solution.status == "solved"
+    good: Tone = "neutral" if solution.is_contested else "good"  # a green light would be read as: this is the answer
+    tone = good if solution.status == "solved" else "warn"
     facts = [
-        Fact("status", solution.status, f"in {solution.seconds:.1f} s", "good" if good else "warn"),
-        *_verdict(solution),
+        Fact("status", solution.status, f"in {solution.seconds:.1f} s", tone),
+        *([] if solution.is_proof_a_detail else _verdict(solution)),
         *_modes_verdict(solution),
         *_sampling_verdict(solution),
         *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
@@ -105,6 +113,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     if nodes is not None:
         rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
         source = f"{nodes.n_draws} draws{_of_mode(solution)}" if nodes.source == "draws" else "Gaussian approximation"
+        source += _condition(solution)
         facts.append(Fact("median rotation σ", f"{rot:.3g}°", f"per axis, from {source}"))
         if np.isfinite(pos):
             facts.append(Fact("median position σ", f"{pos:.3g} {unit}", f"per axis, from {source}"))
@@ -113,7 +122,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             Fact(
                 "mean U of the draws",
                 f"{draws.mean_potential:.6g}",
-                f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}",
+                f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}{_condition(solution)}",
             )
         )
     if truth is not None:
@@ -153,10 +162,50 @@ def _verdict(solution: Solution) -> list[Fact]:
     if proof.certified:
         kept = "" if solution.likelihood is None else f" {describe.KEPT}"
         gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
+        if solution.is_proof_a_detail:
+            return [Fact("proof about the kept edges", "best poses for them", describe.kept_proof(proof))]
         return [Fact("proof", "global optimum", gap, "good")]
     if proof.certified is None:
         return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", describe.certificate(proof), "neutral")]
     return [Fact("proof", "none", describe.certificate(proof), "warn")]
+
+
+def _explanations(solution: Solution, unit: str) -> Explanations | None:
+    """Each explanation with its own poses and error bars, if there is anything to choose between."""
+    if not solution.is_contested:
+        return None
+    graph, found = solution.graph, solution.explanations
+    shown = len(graph.reported)
+    elsewhere = np.zeros((len(found), graph.n_nodes), dtype=bool)
+    for k, one in enumerate(found):
+        elsewhere[k, one.moved] = True
+    elsewhere[0] = elsewhere.any(axis=0)  # of the first, what the others move
+    ends = np.stack([graph.edge_i, graph.edge_j], axis=1)
+    cards = []
+    for k, (one, share) in enumerate(zip(found, describe.shares([one.probability for one in found]), strict=False)):
+        nodes = solution.explanation_nodes(k)
+        kept = graph.is_relative & (solution.explanation_inliers(k) >= DISTRUSTED)
+        rows = [("poses", describe.explanation_file(k))]
+        if k:
+            rows.append(("nodes elsewhere", describe.nodes_elsewhere(graph, one)))
+        rows.append(("links given up", describe.links_given_up(graph, one)))
+        rows.append(("edges believed", f"{int(kept.sum())} of {int(graph.is_relative.sum())}"))
+        if nodes is not None:
+            rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
+            rows.append(("median σ", f"{rot:.3g}°" + (f" and {pos:.3g} {unit}" if np.isfinite(pos) else "")))
+        cards.append(
+            ExplanationCard(
+                f"Explanation {k + 1}" + (", shown on this page" if k == 0 else ""), share, rows,
+                places(one.poses.position[:shown], one.poses.wxyz[:shown])[0], elsewhere[k, :shown],
+                ends[kept], ends[one.given_up],
+            )
+        )  # fmt: skip
+    headline = solution.headline
+    return Explanations(headline[0].upper() + headline[1:], _WHAT_HOLDS, cards, graph.is_planar)
+
+
+def _condition(solution: Solution) -> str:
+    return f", {describe.IF_FIRST}" if solution.is_contested else ""
 
 
 def _sampling_verdict(solution: Solution) -> list[Fact]:

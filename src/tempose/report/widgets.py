@@ -92,6 +92,8 @@ class PageFrame:
         Asset files, in the order they run.
     payload
         What the scripts read, as JSON.
+    top
+        What stands above the tiles, escaped already.
     """
 
     title: str
@@ -102,6 +104,7 @@ class PageFrame:
     settings: Sequence[tuple[str, str]]
     scripts: Sequence[str]
     payload: Mapping[str, Any]
+    top: str = ""
 
     def around(self, template: str, parts: Mapping[str, str]) -> str:
         """The page, with a template file filled with ``parts`` (escaped already) as its content."""
@@ -109,6 +112,7 @@ class PageFrame:
             "title": text(self.title),
             "subtitle": text(self.subtitle),
             "version": text(f"tempose {self.version}".strip()),
+            "top": self.top,
             "tiles": "\n".join(map(tile, self.facts)),
             "notices": notices_box(self.notices),
             "settings": settings_rows(self.settings),
@@ -263,6 +267,14 @@ def tile(fact: Fact) -> str:
         f'<li class="tile {fact.tone}"><p class="label">{text(fact.label)}</p>'
         f'<p class="value">{mark}{text(fact.value)}</p>{note}</li>'
     )
+
+
+def details_box(facts: Sequence[Fact]) -> str:
+    """Tiles that nobody should take for the headline, or nothing."""
+    if not facts:
+        return ""
+    tiles = "\n".join(map(tile, facts))
+    return f'<section class="details" aria-label="Details"><h2>Details</h2><ul class="tiles">{tiles}</ul></section>'
 
 
 def notices_box(notices: Sequence[str]) -> str:
