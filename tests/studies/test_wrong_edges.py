@@ -12,6 +12,7 @@ from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
 from tempose.outliers import Robust
+from tempose.outliers.solutions import Explanation, Weighing
 from tempose.simulation import simulate
 from tempose.solver import solve
 from tempose.studies import wrong_edges as study
@@ -95,6 +96,24 @@ def test_a_truth_elsewhere_is_outside_and_one_explanation_that_holds_it_is_enoug
     both = [solution.laplace, other]
     monkeypatch.setattr(study, "explained", lambda solution: both)
     assert study.nearest_explanation(solution, false, across) == pytest.approx(np.zeros(3), abs=1e-9)
+
+
+def test_regions_are_those_of_every_explanation_reported() -> None:
+    made = simulate(20, seed=1, wrong_edges=0.1)
+    solution = solve(made.graph, robust=Robust(), draws=0, certify=False, analyse=False)
+    assert solution.likelihood is not None and len(study.explained(solution)) == 1
+    m, none = made.graph.n_edges, np.zeros(0, dtype=np.int64)
+    doubted = np.minimum(solution.likelihood.prior, 0.5)
+    both = Weighing(
+        tuple(Explanation(0.5, solution.estimate, p, none, none) for p in (solution.likelihood.prior, doubted)),
+        np.full(m, 0.5),
+        np.full(m, 0.5),
+    )
+    two = replace(solution, weighing=both, analysis=replace(solution.analysis, weighing=both))
+    first, second = study.explained(two)
+    assert first is two.laplace
+    assert second.curvature.posterior.likelihood is not None
+    assert second.curvature.posterior.likelihood.prior is doubted
 
 
 def test_the_chain_is_the_odometry() -> None:

@@ -112,7 +112,8 @@ def reliability(rows: Sequence[Row]) -> list[Row]:
 
 def explained(solution: Solution) -> list[Laplace]:
     """The Gaussian regions of all explanations that a solution reports: together they are its answer."""
-    return [] if solution.laplace is None else [solution.laplace]
+    found = [solution.analysis.explanation(k).laplace for k in range(max(len(solution.explanations), 1))]
+    return [one for one in found if one is not None]
 
 
 def nearest_explanation(solution: Solution, truth: Poses, pairs: Sequence[tuple[int, int]]) -> Array:

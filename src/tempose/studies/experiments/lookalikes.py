@@ -29,8 +29,8 @@ WRONG_LOOPS = (0.0, 0.1)
 SIGMA_DEG, SIGMA = 1.0, 0.05
 TRUST = 0.99
 """Of the trusted odometry; as many of its edges are right, each by itself, in worlds with and without trust."""
-MODELS: dict[str, dict[str, Any]] = {"robust": {}}
-"""Options of :class:`tempose.outliers.Robust` for each model of wrong edges that is compared."""
+MODELS: dict[str, dict[str, Any]] = {"robust": {}, "independent": {"repeats": "independent"}}
+"""Options of :class:`tempose.outliers.Robust` of each model of wrong edges; the second is the negative control."""
 VALUES = ("brier", "log_score", "sure_share", "precision", "recall", "pairs_95", "nodes_95", "pairs_spread")
 FEWEST = 3  # worlds of a bin that is drawn
 _COLOURS = ("#6a3d9a", "#f28e2b", "#1f9ed1", "#8a8f98")
