@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempose._typing import Array, Index
-from tempose.analysis.correlation import ChainCorrelation
+from tempose.outliers.correlation import ChainCorrelation
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,

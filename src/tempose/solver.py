@@ -21,7 +21,7 @@ from tempose._support import streams
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
-from tempose.analysis.correlation import chain_correlation
+from tempose.outliers.correlation import chain_correlation
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,13 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
+from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.basin import find_basins
-from tempose.outliers.search.growing import extent, grow_from_chain
+from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution
@@ -103,13 +105,15 @@ def solve_robust(
         sequence = Sequence.of(bones.graph, in_time)
         if sequence is not None:
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
-            grown = grow_from_chain(sequence, own[bones.edges]).poses
+            grown = grow_from_chain(sequence, own[bones.edges])
             search = ExplanationSearch(sequence, own[bones.edges], rng)
             if by_cluster and search.is_feasible:
                 basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
-                found = [grown, *(basin.poses for basin in basins[:_MOST_FITS])]
+                found = [grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])]
                 return solve_explained(graph, bones, search, options, own, found)
-            starts.append(bones.completed(grown))
+            starts.append(bones.completed(grown.poses))
+            if options.noise == "auto":
+                options = replace(options, widening=_widening(sequence, grown, rng.spawn(1)[0]))
     starts += _starts(graph, own, rng, start, hints, searched)
     fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
     chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
@@ -117,6 +121,20 @@ def solve_robust(
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
     return RobustSolution(chosen, competitors, tuple(new))
+
+
+def _widening(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:
+    """Factors of estimated noise by which sums of consecutive errors exceed those of independent ones.
+
+    They are told from the whole chain and all loop closures that it predicts, since a fit that takes errors for independent
+    explains drift by links given up, and noise that is too small.
+    """
+    if not np.any(grown.accepted & ~sequence.chain & ~sequence.is_link):
+        return 1.0, 1.0
+    kept = sequence.graph.with_edges(grown.accepted)
+    found = fit(kept, grown.poses, RobustOptions("auto", 1.0, math.inf))
+    check = chain_correlation(Posterior(found.graph), found.poses, rng)
+    return (1.0, 1.0) if check is None else check.widening
 
 
 def _starts(

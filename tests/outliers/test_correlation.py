@@ -11,7 +11,7 @@ from scipy import stats
 from helpers.graphs import random_graph
 from helpers.kernels import random_poses
 from tempose import describe
-from tempose.analysis.correlation import _Projection, chain_correlation, chain_of
+from tempose.outliers.correlation import _Projection, chain_correlation, chain_of
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses

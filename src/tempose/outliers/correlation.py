@@ -1,0 +1,203 @@
+r"""Whether the errors of consecutive edges are independent of each other.
+
+Odometry errs with a memory: a bias of the gyroscope, a wheel that is too small. Then errors add up along the chain in proportion to
+the number n of edges, not to √n, and noise that was estimated from short loops is too small over long ones. In units of their σ the
+residuals at the optimum are, to first order, a projection of the errors ε,
+
+.. math::  \hat r = (I - K (K^T K)^{-1} K^T)\, \varepsilon ,
+
+K the derivatives by the poses. Neighbours in :math:`\hat r` are alike even if those in ε are independent, as a loop spreads what
+it does not close over all of its edges. So their sums over L consecutive edges,
+
+.. math::  T_L = \sum_k \Big| \sum_{l < L} \hat r_{k + l} \Big|^2 \Big/ \sum_k |\hat r_k|^2 ,
+
+for rotations and for translations and for L = 2, 4, 8, …, are compared with those of drawn independent ε, projected in the
+same way: one factorisation, and a solve per draw. The largest excess of log T, in standard deviations, among the lengths is
+ranked among those of the draws; its p-value is that of a Monte Carlo test, exactly uniform for independent Gaussian errors as far
+as the problem is linear. How many times larger than for independent errors √T is says how much too small σ is over such a distance,
+at least: the fit takes its share of what errors add up to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tempose._typing import Array, Index
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import edge_jacobians
+from tempose.optimum.prediction import whitened_residuals
+
+DRAWS = 199  # the least p-value is then 0.005
+SIGNIFICANT = 0.01
+NOTABLE = 1.1  # factor of σ below which there is nothing to say: estimated noise is seldom known better
+_CLEAR = 2.0  # standard deviations of independent errors: lengths that count for the size of the effect
+_SHORTEST = 32  # edges of a chain worth testing
+_AT_ONCE = 25  # draws solved together
+_A_LITTLE = 1e-6  # of an edge that was rejected, so that no node is free
+_PARTS = ("rotations", "translations")
+
+
+@dataclass(frozen=True, eq=False)
+class ChainCorrelation:
+    """How sums of consecutive residuals compare with those of independent errors.
+
+    Attributes
+    ----------
+    edges
+        How many edges the chain has.
+    lengths
+        Numbers L (k,) of consecutive edges that are summed.
+    ratio
+        Observed :math:`T_L` over its mean for independent errors (2, k): of rotations, of translations. NaN if there are none.
+    excess
+        The same of log T, in standard deviations of independent errors (2, k).
+    p_value
+        Of the largest excess.
+    """
+
+    edges: int
+    lengths: Index
+    ratio: Array
+    excess: Array
+    p_value: float
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether independent errors are ruled out."""
+        return self.p_value <= SIGNIFICANT
+
+    @property
+    def worst(self) -> tuple[str, int, float]:
+        """Of which part and over how many edges σ is too small by the largest factor, and that factor; of what is no chance."""
+        ratio = np.where(self.excess > min(_CLEAR, float(np.nanmax(self.excess))) - 1e-9, self.ratio, -np.inf)
+        part, k = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+        return _PARTS[int(part)], int(self.lengths[k]), float(np.sqrt(self.ratio[part, k]))
+
+    @property
+    def widening(self) -> tuple[float, float]:
+        """How many times too small σ of rotations and of translations is over the length where it is so most; else 1."""
+        if not self.is_correlated:
+            return 1.0, 1.0
+        clear = np.where(self.excess > _CLEAR, self.ratio, 1.0)  # NaN is not above anything
+        rotations, translations = np.sqrt(clear.max(axis=1, initial=1.0)).tolist()
+        return rotations if rotations >= NOTABLE else 1.0, translations if translations >= NOTABLE else 1.0
+
+
+def chain_of(graph: PoseGraph) -> Index:
+    """Edges (k,) between consecutive integer ids, in their order, one for each step; −1 where a step was not measured."""
+    number = [name if isinstance(name, int) else None for name in graph.node_ids]
+    steps: dict[int, int] = {}
+    for k in np.flatnonzero(graph.has_rotation & ~graph.is_absolute).tolist():
+        a, b = number[graph.edge_i[k]], number[graph.edge_j[k]]
+        if a is not None and b is not None and abs(a - b) == 1:
+            steps.setdefault(min(a, b), k)
+    if not steps:
+        return np.zeros(0, dtype=np.int64)
+    known = sorted(steps)
+    out: list[int] = []
+    for before, here in zip([known[0], *known], known, strict=False):
+        out += [-1] * (here - before > 1) + [steps[here]]
+    return np.array(out, dtype=np.int64)
+
+
+def chain_correlation(
+    posterior: Posterior, estimate: Poses, rng: np.random.Generator, *, draws: int = DRAWS
+) -> ChainCorrelation | None:
+    """Test the odometry of a graph at its optimum; ``None`` if there is no chain, or nothing checks it.
+
+    Parameters
+    ----------
+    posterior
+        With the noise that is to be judged. Edges count as a robust likelihood weights them.
+    """
+    graph = posterior.graph
+    chain = chain_of(graph)
+    if len(chain) < _SHORTEST:
+        return None
+    weight = np.ones(graph.n_edges)
+    if posterior.likelihood is not None:
+        weight = np.maximum(posterior.likelihood.weight(posterior.energies(estimate)), _A_LITTLE)
+    residual = _Projection.at(graph, estimate, weight)
+    if residual is None:
+        return None
+    ids = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
+    sign = np.where(ids[graph.edge_j] > ids[graph.edge_i], 1.0, -1.0)[:, None, None]
+    longest = max(len(chain) // 3, 2)
+    lengths = 2 ** np.arange(1, int(np.log2(longest)) + 1)
+    observed = _sums(sign * residual.observed[:, :, None], chain, lengths)
+    drawn = []
+    for first in range(0, draws, _AT_ONCE):
+        noise = rng.standard_normal((graph.n_edges, 6, min(_AT_ONCE, draws - first)))
+        drawn.append(_sums(sign * residual.of(noise), chain, lengths))
+    null = np.concatenate(drawn, axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        every = np.log(np.concatenate([observed, null], axis=2))
+        center, spread = every.mean(axis=2, keepdims=True), every.std(axis=2, keepdims=True)
+        excess = np.where(spread > 0.0, (every - center) / spread, np.nan)
+        ratio = observed[:, :, 0] / null.mean(axis=2)
+    if np.all(np.isnan(excess)):
+        return None
+    largest = np.nanmax(excess.reshape(-1, draws + 1), axis=0)
+    p_value = float(np.mean(largest >= largest[0]))
+    return ChainCorrelation(int(np.sum(chain >= 0)), lengths, ratio, excess[:, :, 0], p_value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Projection:
+    """Whitened residuals at the optimum, and what independent errors would leave there."""
+
+    observed: Array  # (m, 6)
+    graph: PoseGraph
+    curvature: Curvature
+    factor: Factor
+    of_i: Array  # (m, 6, 6) derivatives of the whitened residuals
+    of_j: Array
+    range: Array  # (m, 6, 6)
+
+    @classmethod
+    def at(cls, graph: PoseGraph, estimate: Poses, weight: Array) -> _Projection | None:
+        """In the ordinary problem of edges with weights (m,); ``None`` if that has no minimum."""
+
+        def weighted(value: Array) -> Array:
+            return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
+
+        turns, moves = weighted(graph.concentration), weighted(graph.translation_precision)
+        posterior = Posterior(replace(graph, concentration=turns, translation_precision=moves))
+        curvature = Curvature(posterior)
+        try:
+            factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
+        except NotPositiveDefiniteError:
+            return None
+        observed, A, range_ = whitened_residuals(posterior.graph, estimate)
+        Ji, Jj = edge_jacobians(graph, estimate)
+        return cls(observed, graph, curvature, factor, A @ Ji, A @ Jj, range_)
+
+    def of(self, noise: Array) -> Array:
+        """What the fit leaves (m, 6, k) of errors (m, 6, k)."""
+        graph, noise = self.graph, np.einsum("mab,mbk->mak", self.range, noise)
+        rhs = np.zeros((graph.n_nodes, 6, noise.shape[2]))
+        np.add.at(rhs, graph.edge_i, np.einsum("mba,mbk->mak", self.of_i, noise))
+        np.add.at(rhs, graph.edge_j, np.einsum("mba,mbk->mak", self.of_j, noise))
+        moved = self.curvature.solve(self.factor, rhs)
+        return np.asarray(noise - self.of_i @ moved[graph.edge_i] - self.of_j @ moved[graph.edge_j])
+
+
+def _sums(residual: Array, chain: Index, lengths: Index) -> Array:
+    """T (2, len(lengths), k) of residuals (m, 6, k) along the chain; sums do not cross steps that were not measured."""
+    r = np.where((chain >= 0)[:, None, None], residual[chain], 0.0)
+    gaps = np.concatenate([[0], np.cumsum(chain < 0)])
+    run = np.concatenate([np.zeros((1, *r.shape[1:])), np.cumsum(r, axis=0)])
+    out = np.zeros((2, len(lengths), r.shape[2]))
+    for part, axes in enumerate((slice(0, 3), slice(3, 6))):
+        total = np.sum(r[:, axes] ** 2, axis=(0, 1))
+        for n, length in enumerate(lengths.tolist()):
+            whole = (gaps[length:] == gaps[:-length])[:, None, None]
+            sums = np.where(whole, run[length:, axes] - run[:-length, axes], 0.0)
+            out[part, n] = np.sum(sums**2, axis=(0, 1)) / np.where(total > 0.0, total, np.inf)
+    return out
