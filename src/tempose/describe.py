@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tempose._typing import Array, Index
-from tempose.outliers.correlation import ChainCorrelation
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,
@@ -32,6 +31,7 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.optimum.certificate import Certificate, Proof
 from tempose.optimum.hessian import Undetermined
 from tempose.outliers.competing import Alternative
+from tempose.outliers.correlation import NOTABLE, ChainCorrelation
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.noise import FEWEST_SPARE, GROUPS, MOTIONS, Parameters
 from tempose.outliers.solutions import Competitor, Explanation, RobustSolution
@@ -76,6 +76,7 @@ __all__ = [
     "undetermined",
     "verdict",
     "verdict_reason",
+    "widened_noise",
 ]
 
 ANY_TURN_DEG = 100.0  # a rotation of which nothing is known has 180°/√3 = 104° per axis
@@ -215,12 +216,24 @@ def correlated_errors(found: ChainCorrelation | None) -> list[str]:
     if found is None or not found.is_correlated:
         return []
     part, length, factor = found.worst
-    if factor < 1.1:
+    if factor < NOTABLE:
         return []
     return [
         f"errors of consecutive edges are correlated (p = {found.p_value:.2g}): sums of the {part} of {length} edges err "
         f"{factor:.2g} times as much as independent errors would, so that the estimated noise is too small over long "
         "distances by at least that factor; use the stated noise (--noise given) if it is larger"
+    ]
+
+
+def widened_noise(parameters: Parameters) -> list[str]:
+    """That estimated noise was held wide, since errors of consecutive edges are not independent, if it was."""
+    if max(parameters.least_scales) == 0.0:
+        return []
+    turns, moves = (f"{one:.2g}" for one in parameters.least_scales)
+    return [
+        "errors of consecutive edges are correlated: they add up to more than independent ones would, along the chain and all "
+        f"loops that it predicts; so the noise is taken to be at least {turns} times (rotations) and {moves} times "
+        "(translations) as stated, which is what they add up to, not what single edges show"
     ]
 
 

@@ -21,7 +21,6 @@ from tempose._support import streams
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
-from tempose.outliers.correlation import chain_correlation
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
@@ -43,6 +42,7 @@ from tempose.optimum.options import Optimiser, TgMcmc
 from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
+from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabilities, solve_robust
 from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
@@ -382,8 +382,11 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
     if options.noise == "auto":
-        check = chain_correlation(posterior, fitted.poses, streams.generator(options.seed, "check"))
-        notices += describe.correlated_errors(check)
+        held = describe.widened_noise(fitted.parameters)
+        if not held:
+            check = chain_correlation(posterior, fitted.poses, streams.generator(options.seed, "check"))
+            held = describe.correlated_errors(check)
+        notices += held
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(

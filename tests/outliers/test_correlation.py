@@ -11,13 +11,13 @@ from scipy import stats
 from helpers.graphs import random_graph
 from helpers.kernels import random_poses
 from tempose import describe
-from tempose.outliers.correlation import _Projection, chain_correlation, chain_of
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.outliers.correlation import _Projection, chain_correlation, chain_of
 
 SIGMA = 0.01  # radians, and 5 times that of translations
 STEPS = 120

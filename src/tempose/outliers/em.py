@@ -189,7 +189,7 @@ def first_parameters(graph: PoseGraph, poses: Poses, options: RobustOptions, own
     pi = options.inlier_probability or FIRST_INLIER_PROBABILITY
     spread = options.outlier_sigma or outlier_spread(graph)
     parameters = Parameters(1.0, 1.0, pi, math.inf if options.tail is None else options.tail, spread)
-    parameters = replace(parameters, widening=options.widening)
+    parameters = replace(parameters, least_scales=options.least_scales)
     rotation, translation, cross = energies_by_part(graph, poses)
     # edges that the start was built from fit it exactly and say nothing about noise
     exact = _fits_exactly(graph, poses, spread)

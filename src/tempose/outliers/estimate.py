@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, Mask
 from tempose.errors import NotApplicable
 from tempose.geometry import align
 from tempose.geometry import quaternion as quat
@@ -32,6 +32,9 @@ MOST_STEPS = 5  # ids apart that odometry speaks for
 _MOST_FITS = 6  # basins that are fitted with all parameters
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
+_LINKS_BEFOREHAND = (9.0, 1.0)  # right and wrong links that were seen before: Beta prior of their share
+_LINK_ROUNDS = 3  # of fits, between which that share is estimated
+_SAME_SHARE = 0.7  # change of the logarithm of the share of wrong links: their verdicts hardly depend on less
 # chosen on: 3DMatch, all five scenes, and simulated graphs of the experiment robust
 _MUCH_WIDER = 3.0  # times σ of rotations: another idea of the noise, not another explanation
 # chosen on: 3DMatch, all five scenes, and simulated graphs of the experiment robust
@@ -84,7 +87,8 @@ def solve_robust(
 
     If ids are an order in time, wrong edges that repeat each other count once, and explanations have probabilities
     (:mod:`tempose.outliers.explanations`). Else, and in graphs too large for that, the prior trust in edges decides between
-    basins, if there is any; then the evidence.
+    basins, if there is any; then the evidence. In large graphs whose ids are an order in time, loop closures that say the same
+    count once there, too.
 
     Parameters
     ----------
@@ -100,6 +104,7 @@ def solve_robust(
     searched = start != "given" and bool(np.any(graph.has_rotation & ~graph.is_absolute))
     searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
     starts: list[Poses] = []
+    links, label = np.zeros(graph.n_edges, dtype=bool), np.full(graph.n_edges, -1)
     if searched:
         bones = skeleton(graph)
         sequence = Sequence.of(bones.graph, in_time)
@@ -112,10 +117,13 @@ def solve_robust(
                 found = [grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])]
                 return solve_explained(graph, bones, search, options, own, found)
             starts.append(bones.completed(grown.poses))
+            links[bones.edges] = sequence.is_link
+            if by_cluster:
+                label[bones.edges] = search.clusters.of_edge
             if options.noise == "auto":
-                options = replace(options, widening=_widening(sequence, grown, rng.spawn(1)[0]))
+                options = replace(options, least_scales=_least_scales(sequence, grown, rng.spawn(1)[0]))
     starts += _starts(graph, own, rng, start, hints, searched)
-    fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
+    fits = [_counted_once(_fit(graph, poses, options, own, links), label) for poses in starts]
     chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
@@ -123,18 +131,56 @@ def solve_robust(
     return RobustSolution(chosen, competitors, tuple(new))
 
 
-def _widening(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:
-    """Factors of estimated noise by which sums of consecutive errors exceed those of independent ones.
+def _least_scales(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:
+    """Factors of the stated noise of rotations and translations with which correlated errors add up to what they do; 0 if none are.
 
-    They are told from the whole chain and all loop closures that it predicts, since a fit that takes errors for independent
+    They are told from the whole chain and all loop closures that it predicts: a fit that takes errors for independent
     explains drift by links given up, and noise that is too small.
     """
     if not np.any(grown.accepted & ~sequence.chain & ~sequence.is_link):
-        return 1.0, 1.0
+        return 0.0, 0.0
     kept = sequence.graph.with_edges(grown.accepted)
     found = fit(kept, grown.poses, RobustOptions("auto", 1.0, math.inf))
     check = chain_correlation(Posterior(found.graph), found.poses, rng)
-    return (1.0, 1.0) if check is None else check.widening
+    if check is None or max(check.widening) == 1.0:
+        return 0.0, 0.0
+    wider, p = check.widening, found.parameters
+    return p.rotation_scale * wider[0], p.translation_scale * wider[1]
+
+
+def _fit(graph: PoseGraph, start: Poses, options: RobustOptions, own: Array, links: Mask) -> RobustFit:
+    """A fit in which links (m,) that nobody says how to trust have a share of right ones of their own.
+
+    It is the mean of its Beta distribution, given those that the fit keeps; first as if it kept all.
+    """
+    free = links & np.isnan(own)
+    if options.inlier_probability is not None or not np.any(free):
+        return fit(graph, start, options, own_probability=own)
+    (a, b), count = _LINKS_BEFOREHAND, int(free.sum())
+    share, found, poses, first = (count + a) / (count + a + b), None, start, None
+    for _ in range(_LINK_ROUNDS):
+        found = fit(graph, poses, options, own_probability=np.where(free, share, own), first=first)
+        lost = float(np.sum(1.0 - found.inlier_probability[free]))
+        before, share = share, (count - lost + a) / (count + a + b)
+        if abs(math.log((1.0 - share) / (1.0 - before))) < _SAME_SHARE:
+            break
+        poses, first = found.poses, found.parameters
+    assert found is not None
+    return found
+
+
+def _counted_once(found: RobustFit, label: Index) -> RobustFit:
+    """The fit, its evidence with wrong edges of one cluster, numbered by ``label`` (m,), counted as one mistake.
+
+    The first of them is a mistake; the others repeat it as precisely as right ones would repeat each other. −1: in no cluster.
+    """
+    likelihood, here = found.likelihood, label >= 0
+    wrong = (1.0 - found.inlier_probability)[here]
+    gain = -likelihood.log_odds[here] - likelihood.core(0.5 * likelihood.freedom)[here]
+    gain = np.where(wrong > 0.0, np.maximum(gain, 0.0), 0.0)
+    count = np.bincount(label[here], wrong)
+    mean = np.bincount(label[here], wrong * gain) / np.maximum(count, 1e-300)
+    return replace(found, log_evidence=found.log_evidence + float(np.maximum(count - 1.0, 0.0) @ mean))
 
 
 def _starts(

@@ -70,9 +70,9 @@ class RobustOptions:
         Spread per axis of wrong translations; ``None``: that of the measured ones.
     rounds
         Most alternations.
-    widening
-        Factors by which estimated σ of rotations and translations between poses are widened, since errors of consecutive
-        edges are correlated (:mod:`tempose.outliers.correlation`).
+    least_scales
+        Factors of the stated σ of rotations and translations between poses below which they are not estimated: what errors
+        that are correlated add up to is more than residuals show (:mod:`tempose.outliers.correlation`).
     """
 
     noise: str = "auto"
@@ -80,7 +80,7 @@ class RobustOptions:
     tail: float | None = None
     outlier_sigma: float | None = None
     rounds: int = 60
-    widening: tuple[float, float] = (1.0, 1.0)
+    least_scales: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         if self.noise not in ("given", "auto"):
@@ -107,7 +107,7 @@ class Parameters:
     """Of the likelihood: factors of the stated σ, share of inliers, tail, and the spread of wrong translations.
 
     The first two factors are of motions between poses; the last three of orientations and positions of single nodes, and of
-    sightings of landmarks. Those of motions contain the factors by which correlated errors have widened them.
+    sightings of landmarks. Where errors of consecutive edges are correlated, those of motions are at least ``least_scales``.
     """
 
     rotation_scale: float
@@ -121,7 +121,7 @@ class Parameters:
     kept: tuple[
         str, ...
     ] = ()  # of GROUPS and MOTIONS, whose noise is as stated: too few of their numbers check anything
-    widening: tuple[float, float] = (1.0, 1.0)
+    least_scales: tuple[float, float] = (0.0, 0.0)
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON: an infinite tail is null."""
@@ -141,7 +141,7 @@ class Parameters:
     def from_facts(cls, facts: Mapping[str, Any]) -> Parameters:
         """The inverse of :meth:`facts`."""
         numbers: dict[str, Any] = {name: math.inf if value is None else value for name, value in facts.items()}
-        several = {name: tuple(facts[name]) for name in ("kept", "widening") if name in facts}
+        several = {name: tuple(facts[name]) for name in ("kept", "least_scales") if name in facts}
         return cls(**{**numbers, **several})
 
     def graph(self, stated: PoseGraph) -> PoseGraph:
@@ -219,9 +219,10 @@ class EdgeEnergies:
             if self.cross is not None and a in sums and b in sums:
                 here = parts[a][0] & parts[b][0]
                 found[a], found[b] = _both_scales(sums[a], sums[b], float(weight[here] @ self.cross[here]))
-        wider = dict(zip(MOTIONS, p.widening, strict=True))
-        scales = {name: max(value * wider.get(name, 1.0), parts[name][2]) for name, value in found.items()}
-        return replace(p, kept=tuple(kept), **{**scales, **dict.fromkeys(kept, 1.0)})
+        least = dict(zip(MOTIONS, p.least_scales, strict=True))
+        scales = {name: max(value, parts[name][2], least.get(name, 0.0)) for name, value in found.items()}
+        scales |= {name: max(1.0, least.get(name, 0.0)) for name in kept}
+        return replace(p, kept=tuple(kept), **scales)
 
     def _parts(self, p: Parameters) -> dict[str, tuple[Mask, tuple[Array, Array, Array], float]]:
         """Of each scale: its edges (m,); energies, numbers and what is used of them (m,); and the least value."""

@@ -81,12 +81,17 @@ def run(cell: Cell) -> list[Row]:
 def _robust(made: Simulated, trust: float | None) -> Row:
     """Errors and verdicts; and how far −log likelihood lies above the one that a fit reaches from the truth.
 
-    If that fit's noise collapses, its likelihood is without bound, and nothing is compared with it.
+    That fit takes wrong translations for as wide, and odometry for as trustworthy, as the solve does, which finds both by itself.
+    If its noise collapses, its likelihood is without bound, and nothing is compared with it.
     """
     graph = made.graph
     solution = solve(graph, robust=Robust(trust_odometry=trust), noise="auto", draws=0, certify=False, analyse=False)
-    best = fit(graph, made.truth, RobustOptions(noise="auto"), own_probability=own_probabilities(graph, trust))
     assert solution.verdicts is not None
+    assert solution.likelihood is not None
+    assert solution.parameters is not None
+    own = np.where(odometry(graph), solution.likelihood.prior, own_probabilities(graph, trust))
+    known = RobustOptions("auto", outlier_sigma=solution.parameters.outlier_sigma)
+    best = fit(graph, made.truth, known, own_probability=own)
     sigma_rot, sigma_trans = solution.graph.median_sigmas
     collapsed, here = best.status == "collapsed", potential(solution.posterior, solution.estimate)
     return {
