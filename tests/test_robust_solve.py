@@ -16,7 +16,7 @@ from helpers.wrong_edges import with_wrong_edges, without_noise_levels
 from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
-from tempose.errors import GraphError, NotApplicable, ParseError, TemposeError
+from tempose.errors import GraphError, NotApplicable, OptionError, ParseError, TemposeError
 from tempose.io import ReadOptions, read_graph, write_graph, write_poses
 from tempose.optimum.proof import certify
 from tempose.outliers.estimate import kept_problem, own_probabilities
@@ -251,3 +251,20 @@ def test_the_experiment_sums_its_rows_up():
     assert first["sigma_rot_ratio"] == pytest.approx(1.0, abs=0.25)
     assert sum(line["edges"] for line in bins) == simulate(12, completeness=0.5, seed=3).graph.n_edges
     assert bins[-1]["right"] == 1.0
+
+
+def test_trust_may_be_given_to_a_range_of_ids() -> None:
+    graph = tempose.simulate(40, shape="manhattan", planar=True, seed=2).graph
+    own = own_probabilities(graph, 0.99, (10, 20))
+    ids = np.array(graph.node_ids)
+    steps = np.abs(ids[graph.edge_i] - ids[graph.edge_j])
+    inside = (np.minimum(ids[graph.edge_i], ids[graph.edge_j]) >= 10) & (
+        np.maximum(ids[graph.edge_i], ids[graph.edge_j]) <= 20
+    )
+    assert np.array_equal(~np.isnan(own), (steps == 1) & inside) and np.sum(~np.isnan(own)) == 10
+    assert Robust(trust_odometry=0.99, trust_ids="10:20").trusted_range == (10, 20)
+    for wrong in ("20:10", "ten", "3"):
+        with pytest.raises(OptionError, match="two ids"):
+            Robust(trust_odometry=0.99, trust_ids=wrong)
+    with pytest.raises(OptionError, match="how much"):
+        Robust(trust_ids="10:20")

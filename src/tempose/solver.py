@@ -361,16 +361,17 @@ def _optimise_with_noise(run: Run) -> Optimum:
     """Poses, noise levels and verdicts on the edges together; proofs are about the problem of the kept edges."""
     options, stated, robust = run.options, run.stated, run.options.robust
     trust = None if robust is None else robust.trust_odometry
-    own = own_probabilities(stated.graph, trust)
+    between = None if robust is None else robust.trusted_range
+    own = own_probabilities(stated.graph, trust, between)
     if robust is None:
         own, known = np.full(len(own), np.nan), RobustOptions(options.noise, 1.0, math.inf)
     else:
         tail = {"auto": None, "gaussian": math.inf}[robust.tail] if isinstance(robust.tail, str) else robust.tail
         known = RobustOptions(options.noise, robust.inlier_probability, tail)
     rng = streams.generator(options.seed, "start")
-    hints = odometry_hints(stated.graph, own, trust)
+    hints = own if between is not None else odometry_hints(stated.graph, own, trust)
     found = solve_robust(
-        stated.graph, known, own, rng, start=options.start, hints=hints, in_time=trust is not None,
+        stated.graph, known, own, rng, start=options.start, hints=hints,
         by_cluster=robust is None or robust.repeats == "cluster",
     )  # fmt: skip
     fitted = found.fit

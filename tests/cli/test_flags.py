@@ -68,6 +68,12 @@ VALUES: dict[str, tuple[list[str], list[str], Any]] = {
     "--inlier-probability": (["0.7"], ["--robust"], lambda o: o.robust == Robust(inlier_probability=0.7)),
     "--tail": (["4.5"], ["--robust"], lambda o: o.robust == Robust(tail=4.5)),
     "--trust-odometry": (["0.9"], ["--robust"], lambda o: o.robust == Robust(trust_odometry=0.9)),
+    "--trust-ids": (
+        ["3:8"],
+        ["--robust", "--trust-odometry", "0.9"],
+        lambda o: o.robust == Robust(trust_odometry=0.9, trust_ids="3:8"),
+    ),
+    "--repeats": (["independent"], ["--robust"], lambda o: o.robust == Robust(repeats="independent")),
     "--start": (["spectral"], [], lambda o: o.start == "spectral"),
     "--starts": (["7"], [], lambda o: o.starts == 7),
     "--optimiser": (["both"], [], lambda o: o.optimiser == TgMcmc(then_newton=True)),

@@ -41,16 +41,23 @@ _MUCH_WIDER = 3.0  # times σ of rotations: another idea of the noise, not anoth
 _NEARLY_AS_GOOD = 0.05  # share of the accepted edges by which a competing solution may fall short
 
 
-def own_probabilities(graph: PoseGraph, trust_odometry: float | None = None) -> Array:
+def own_probabilities(
+    graph: PoseGraph, trust_odometry: float | None = None, between: tuple[int, int] | None = None
+) -> Array:
     """Prior inlier probabilities (m,) of the edges that have one of their own, NaN for the others.
 
-    The graph's ``inlier_prior`` comes first; then ``trust_odometry``, for edges between consecutive integer ids.
+    The graph's ``inlier_prior`` comes first; then ``trust_odometry``, for edges between consecutive integer ids,
+    of those from ``between[0]`` to ``between[1]`` if that is given.
     """
     own = np.full(graph.n_edges, np.nan)
     if trust_odometry is not None:
         if not all(isinstance(name, int) for name in graph.reported):
             raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
         consecutive = _steps(graph) == 1
+        if between is not None:
+            number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
+            inside = (number >= between[0]) & (number <= between[1])
+            consecutive &= inside[graph.edge_i] & inside[graph.edge_j]
         if not np.any(consecutive):
             raise NotApplicable("there is no odometry to trust: no edge joins consecutive ids")
         own[consecutive] = trust_odometry
@@ -81,7 +88,7 @@ def _steps(graph: PoseGraph) -> Index:
 
 def solve_robust(
     graph: PoseGraph, options: RobustOptions, own: Array, rng: np.random.Generator, *,
-    start: str = "chordal", hints: Array | None = None, in_time: bool = False, by_cluster: bool = True,
+    start: str = "chordal", hints: Array | None = None, by_cluster: bool = True,
 ) -> RobustSolution:  # fmt: skip
     """Poses and parameters: from the poses of the file if these are asked for, else from every basin that is found.
 
@@ -96,8 +103,6 @@ def solve_robust(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     hints
         The same for the search alone (:func:`odometry_hints`).
-    in_time
-        Whether the ids are known to be an order in time.
     by_cluster
         Whether edges that repeat each other may count once; else all wrong edges are taken for independent.
     """
@@ -107,7 +112,7 @@ def solve_robust(
     links, label = np.zeros(graph.n_edges, dtype=bool), np.full(graph.n_edges, -1)
     if searched:
         bones = skeleton(graph)
-        sequence = Sequence.of(bones.graph, in_time)
+        sequence = Sequence.of(bones.graph)
         if sequence is not None:
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
             grown = grow_from_chain(sequence, own[bones.edges])

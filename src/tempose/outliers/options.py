@@ -22,6 +22,18 @@ def tail_of(text: str) -> float | str:
         raise OptionError(f"expected auto, gaussian or a positive number, not {text!r}") from None
 
 
+def ids_of(text: str) -> str:
+    """``A:B``, two whole numbers, the first at most the second."""
+    first, _, last = text.partition(":")
+    try:
+        good = int(first) <= int(last)
+    except ValueError:
+        good = False
+    if not good:
+        raise OptionError(f"expected two ids, the smaller first, for instance 0:120, not {text!r}")
+    return text
+
+
 @dataclass(frozen=True)
 class Robust:
     """Every edge is right or wrong, and the posterior says which (:mod:`tempose.model.robust`).
@@ -34,6 +46,8 @@ class Robust:
         Of the inliers: ``auto`` (chosen by the likelihood), ``gaussian``, or ν of a heavy one.
     trust_odometry
         Prior probability that an edge between consecutive integer ids is right; ``None``: as any other.
+    trust_ids
+        ``A:B``: trust odometry between these ids only; ``None``: everywhere.
     repeats
         ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.explanations`);
         ``independent``: each is a mistake of its own.
@@ -55,12 +69,23 @@ class Robust:
         everyday=True,
     )
 
+    trust_ids: str | None = option(
+        None, "trust only consecutive ids from A to B (default: all), for instance 0:120", metavar="A:B", parse=ids_of
+    )
     repeats: str = option(
         "cluster",
         "loop closures that say the same, in graphs whose ids are an order in time: cluster (their evidence counts once), or "
         "independent (every wrong edge is a mistake of its own)",
         choices=REPEATS,
     )
+
+    @property
+    def trusted_range(self) -> tuple[int, int] | None:
+        """First and last id between which odometry is trusted; ``None``: everywhere."""
+        if self.trust_ids is None:
+            return None
+        first, _, last = self.trust_ids.partition(":")
+        return int(first), int(last)
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -70,5 +95,8 @@ class Robust:
             value = getattr(self, name)
             good = value is None or 0.0 < value <= 1.0
             require(good, f"{name.replace('_', ' ')} must be above 0 and at most 1, not {value}")
+        if self.trust_ids is not None:
+            ids_of(self.trust_ids)
+            require(self.trust_odometry is not None, "trust ids need trust odometry: how much these ids are trusted")
         known = self.tail in TAILS if isinstance(self.tail, str) else self.tail > 0.0
         require(known, f"tail must be auto, gaussian or a positive number, not {self.tail!r}")

@@ -41,8 +41,8 @@ class Sequence:
     gap: Index
 
     @classmethod
-    def of(cls, graph: PoseGraph, known: bool = False) -> Sequence | None:
-        """The sequence, if there is one; ``known``: somebody says so, as long as the ids are numbers."""
+    def of(cls, graph: PoseGraph) -> Sequence | None:
+        """The sequence, if there is one."""
         if graph.n_nodes < 3 or not all(isinstance(name, int) for name in graph.node_ids):
             return None
         number = np.array(graph.node_ids, dtype=np.int64)
@@ -52,7 +52,7 @@ class Sequence:
         if not np.any(gap == 1):
             return None
         found = cls(graph, rank, gap)
-        return found if known or found._is_evident() else None
+        return found if found._is_evident() else None
 
     def _is_evident(self) -> bool:
         """Whether consecutive ids are joined much more often than any two, translations included."""

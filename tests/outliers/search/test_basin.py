@@ -294,6 +294,7 @@ def test_competing_solutions_are_reported_and_trust_decides() -> None:
         (false_q[j[lying]], false_t[j[lying]]), se3.inverse((false_q[i[lying]], false_t[i[lying]]))
     )
     shift[lying] += 0.01 * rng.standard_normal((len(lying), 3))
+    wxyz[lying] = quat.multiply(quat.exp(np.radians(1.0) * rng.standard_normal((len(lying), 3))), wxyz[lying])
     graph = replace(graph, j_from_i_wxyz=quat.normalize(wxyz), j_from_i_t=shift)
     false = Poses(made.truth.ids, quat.conjugate(false_q), -quat.rotate(quat.conjugate(false_q), false_t))
     right, wrong = fit(graph, made.truth), fit(graph, false)
