@@ -24,6 +24,8 @@ from tempose.outliers.options import Robust
 from tempose.report.solution_page import report_data
 from tempose.simulation import corrupt, simulate
 
+PROMISES = ("certif", "global optimum", "proof", "proven")
+
 
 @pytest.fixture(scope="module")
 def problem():
@@ -68,8 +70,28 @@ def test_the_proof_is_about_the_kept_edges_and_says_so(solution):
     gradient = weighted.gradient(solution.estimate)[1]
     assert np.abs(gradient).max() < 1e-5  # the same stationary point
     assert certify(weighted, solution.estimate).certified
-    proof = next(fact for fact in report_data(solution).headline if fact.label == "proof")
-    assert "for the problem of the kept edges" in proof.note
+    page = report_data(solution)  # edges were rejected: nothing that could be read as a promise stands on top
+    assert not any(word in f"{fact.label} {fact.value} {fact.note}" for fact in page.headline for word in PROMISES)
+    assert [(fact.label, fact.tone) for fact in page.details] == [("proof about the kept edges", "neutral")]
+    *lines, last = solution.summary().splitlines()
+    assert not any(word in line for line in lines for word in PROMISES)
+    assert last == describe.kept_proof(solution.certificate)
+    assert describe.INDEPENDENT in lines  # random ids are no order in time
+
+
+def test_a_robust_solve_that_rejects_nothing_keeps_its_proof_on_top():
+    """Negative control."""
+    made = simulate(12, completeness=0.8, sigma_rot_deg=2.0, seed=1)
+    for robust in (False, True):
+        solution = tempose.solve(made.graph, robust=robust, draws=0)
+        assert not solution.is_proof_a_detail
+        lines = solution.summary().splitlines()
+        assert lines[0] == solution.headline == "12 nodes, 58 edges, 1 component: solved"
+        assert any(line.startswith("certified: ") for line in lines[:4])
+        assert describe.INDEPENDENT not in lines
+        page = report_data(solution)
+        assert [fact.tone for fact in page.headline if fact.value == "global optimum"] == ["good"]
+        assert not page.details and page.explanations is None
 
 
 def test_files_hold_the_verdicts_and_reload(solution, tmp_path):

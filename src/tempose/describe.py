@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, NodeId
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,
@@ -582,9 +582,14 @@ def explained(explanations: Sequence[Explanation]) -> str:
 def shares(probabilities: Sequence[float]) -> list[str]:
     """Whole percentages, and what is left for others (empty if that rounds to nothing): together at most 100, equal ones alike."""
     exact = 100.0 * np.append(probabilities, max(1.0 - float(np.sum(probabilities)), 0.0))
-    whole = np.rint(exact)
-    if whole.sum() > 100.0:
-        whole = np.floor(exact + 1e-9)
+    whole = np.floor(exact + 1e-6)
+    over = np.round(exact - whole, 6)
+    for least in np.unique(over[over > 0.0])[
+        ::-1
+    ]:  # the largest remainders are rounded up, as long as there is room for all alike
+        if np.sum(whole) + np.sum(over == least) > 100.0:
+            break
+        whole[over == least] += 1.0
     *each, rest = (f"{number:.0f}%" if number >= 1.0 else "<1%" for number in whole)
     return [*each, rest if whole[-1] >= 1.0 else ""]
 
@@ -593,8 +598,12 @@ def explanations(found: Sequence[Explanation], graph: PoseGraph, nodes: Sequence
     """The explanations, one line each after how many there are; ``nodes`` are the error bars of each."""
     lines = [explained(found)]
     for k, (one, own) in enumerate(zip(found, nodes, strict=True)):
-        what = [nodes_elsewhere(graph, one)] if k else []
-        what.append(f"gives up {links_given_up(graph, one)}" if len(one.given_up) else "keeps every link of the chain")
+        what = [f"nodes elsewhere: {nodes_elsewhere(graph, one)}"] if k else []
+        what.append(
+            f"gives up {links_given_up(graph, one)}"
+            if len(one.given_up)
+            else "gives up no edge between consecutive ids"
+        )
         if k and own is not None:
             what.append(f"median 1σ per axis {sigmas(own)}, by its Gaussian approximation")
         reported = ", the one reported" if k == 0 else ""
@@ -608,9 +617,21 @@ def explanation_file(k: int) -> str:
 
 
 def nodes_elsewhere(graph: PoseGraph, one: Explanation, most: int = 8) -> str:
-    """Which nodes lie elsewhere than in the first explanation."""
-    names = listed([graph.node_ids[v] for v in one.moved], most)
-    return f"{_count(len(one.moved), 'node')} elsewhere ({names})" if len(one.moved) else "no node elsewhere"
+    """Which nodes lie elsewhere than in the first explanation, and how many: ``8 (3, 12 to 18)``."""
+    names = [graph.node_ids[v] for v in one.moved]
+    return f"{len(names)} ({listed(_runs(names), most)})" if names else "none"
+
+
+def _runs(names: Sequence[NodeId]) -> list[str]:
+    """Names, with three or more integers in a row as ``12 to 18``."""
+    runs: list[list[NodeId]] = []
+    for name in names:
+        last = runs[-1][-1] if runs else None
+        if isinstance(name, int) and isinstance(last, int) and name == last + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [part for run in runs for part in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
 
 
 def links_given_up(graph: PoseGraph, one: Explanation, most: int = 4) -> str:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from tempose.errors import ArgumentError, FileError, GraphError, MissingPackage, OptionError
 from tempose.report import page
 from tempose.report import widgets as parts
+from tempose.report.explanation_cards import ExplanationCard, Explanations
 from tempose.report.page import ReportData, Trace, render_page, write_page
 from tempose.report.plots import fitting_factor, plot_graph, save_picture
 from tempose.report.widgets import Fact, Histogram
@@ -97,6 +99,19 @@ def unpack(packed: dict) -> np.ndarray:
     return planes.reshape(dtype.itemsize, -1).T.copy().view(dtype).reshape(packed["shape"])
 
 
+def two_cards(name: str = "Explanation", **changes) -> Explanations:
+    """Of the loop of ``make_data``: the second places nodes 3 and 4 elsewhere, and gives up the link before them."""
+    data = make_data()
+    moved = np.isin(np.arange(12), [3, 4])
+    elsewhere = data.positions + np.where(moved[:, None], [2.0, 1.0, 0.0], 0.0)
+    rows = [("links given up", name)]
+    cards = [
+        ExplanationCard(f"{name} 1", "55%", rows, data.positions, moved, data.edges, np.zeros((0, 2), dtype=np.int64)),
+        ExplanationCard(f"{name} 2", "45%", rows, elsewhere, moved, data.edges[3:], data.edges[2:3]),
+    ]
+    return replace(Explanations(f"Two: {name}", name, cards, planar=True), **changes)
+
+
 # ── the page as a document ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -124,6 +139,8 @@ def data_saying(text: str) -> ReportData:
         title=text,
         subtitle=text,
         headline=[Fact(text, text, text, "bad")],
+        details=[Fact(text, text, text)],
+        explanations=two_cards(text),
         settings=[(text, text)],
         notices=[text],
         gauge=text,
@@ -176,6 +193,42 @@ def test_arrays_come_back():
     draws = payload["draws"]
     offset = unpack(draws["offset"]) * draws["step"]
     np.testing.assert_allclose(offset + data.positions, data.draw_positions, atol=draws["step"])
+
+
+def places_of(kind: str, picture: str) -> np.ndarray:
+    """Where the lines of a kind begin, in the picture of a card."""
+    path = re.search(rf'class="{kind}" d="(.*?)"', picture)[1]
+    return np.array([[float(x) for x in pair] for pair in re.findall(r"M(\S+) (\S+?)[hL]", path)]).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("planar", [True, False])
+def test_explanations_stand_on_top_in_the_same_view(planar):
+    text = render_page(make_data(explanations=two_cards(planar=planar), details=[Fact("proof", "of the kept edges")]))
+    assert text.index('class="explanations"') < text.index('<ul class="tiles">') < text.index('class="details"')
+    first, second = re.findall(r"<svg viewBox.*?</svg>", text[: text.index('<ul class="tiles">')], re.S)
+    assert np.array_equal(places_of("nodes", first), places_of("nodes", second))
+    for picture, lost in ((first, 0), (second, 1)):
+        assert [len(places_of(kind, picture)) for kind in ("nodes", "moved", "lost")] == [10, 2, lost]
+        drawn = np.concatenate([places_of("nodes", picture), places_of("moved", picture)])
+        assert np.all((drawn > 0) & (drawn < [320, 220]))
+    shift = places_of("moved", second) - places_of("moved", first)
+    assert np.ptp(shift, axis=0).max() < 0.21  # both nodes by the same way, to a tenth of a pixel
+    if planar:  # seen from above, y up: twice as far to the right as up
+        assert shift[0, 0] == pytest.approx(-2.0 * shift[0, 1], abs=0.3)
+    assert np.linalg.norm(shift[0]) > 10.0
+    plain = render_page(make_data())  # negative control
+    assert 'class="explanations"' not in plain and 'class="details"' not in plain
+
+
+def test_explanations_of_one_place_and_wrong_shapes():
+    card = ExplanationCard(
+        "1", "80%", [], np.zeros((3, 3)), np.zeros(3, bool), np.array([[0, 1]]), np.zeros((0, 2), int)
+    )
+    for planar in (True, False):
+        block = Explanations("One", "", [card], planar).html()
+        assert "nan" not in block and "inf" not in block and 'class="legend' not in block
+    with pytest.raises(GraphError, match=r"1: positions \(2, 3\), marked \(3,\)"):
+        replace(card, positions=np.zeros((2, 3)))
 
 
 def test_map_coordinates_keep_their_millimetres():
@@ -376,13 +429,14 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-@pytest.mark.parametrize("case", ["full", "bare", "directions", "flat"])
+@pytest.mark.parametrize("case", ["full", "bare", "directions", "flat", "explanations"])
 def test_page_runs_in_a_browser(tmp_path, case):
     data = {
         "full": lambda: make_data(node_ids=[EVIL[i % len(EVIL)] + str(i) for i in range(12)]),
         "bare": lambda: make_data(sigmas=False),
         "directions": lambda: make_data(positions=np.zeros((12, 3)), edge_translation=np.full(14, np.nan)),
         "flat": flat_data,
+        "explanations": lambda: make_data(explanations=two_cards(EVIL[0]), details=[Fact(EVIL[0], EVIL[1])]),
     }[case]()
     write_page(tmp_path / "report.html", data)
     command = [

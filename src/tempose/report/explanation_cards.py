@@ -79,7 +79,7 @@ class Explanations:
         cards = "\n".join(_card(card, first, view) for card in self.cards)
         legend = (
             '<p class="fine legend"><span class="key moved"></span>placed differently '
-            '<span class="key lost"></span>link given up <span class="key shade"></span>explanation 1</p>'
+            '<span class="key lost"></span>link given up <span class="key shade"></span>where explanation 1 has it</p>'
             if len(self.cards) > 1
             else ""
         )
@@ -134,7 +134,7 @@ def _picture(card: ExplanationCard, first: ExplanationCard, view: _View) -> str:
     shade = [f'<path class="shade" d="{_dots(there[moved])}"/>'] if card is not first else []
     away = np.stack([there[moved], here[moved]], axis=1) if card is not first else np.zeros((0, 2, 2))
     return (
-        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" aria-label="{text(card.title)}">'
+        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" aria-label="Its poses">'
         f'<path class="edges" d="{_segments(here[kept])}"/><path class="away" d="{_segments(away)}"/>{"".join(shade)}'
         f'<path class="lost" d="{_segments(here[card.given_up])}"/>'
         f'<path class="nodes" d="{_dots(here[~card.marked])}"/><path class="moved" d="{_dots(here[moved])}"/></svg>'

@@ -23,8 +23,8 @@ from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
 _WHAT_HOLDS = (
-    "The measurements can be read in more than one way. Poses, error bars and draws on the rest of this page hold if "
-    "explanation 1 is the true one; the probabilities of edges take all explanations into account."
+    "The measurements can be read in more than one way: each explanation calls different ones wrong. Poses, error bars and draws "
+    "on the rest of this page hold if explanation 1 is the true one; the probabilities of edges take all explanations into account."
 )
 
 
@@ -101,7 +101,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         *_sampling_verdict(solution),
         *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
         Fact("U at the estimate", f"{solution.potential:.6g}", "minus log posterior, 0 would be a perfect fit"),
-        _fit(solution),
+        *_fit(solution),
         *_precisions(solution),
         Fact(
             "graph consistency",
@@ -137,17 +137,21 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     return facts
 
 
-def _fit(solution: Solution) -> Fact:
+def _fit(solution: Solution) -> list[Fact]:
     if solution.parameters is not None and solution.verdicts is None:  # χ² is 1 whatever the noise: it was made so
         note = describe.estimated_noise(solution.graph, solution.parameters)
-        return Fact("estimated noise", describe.noise_levels(solution.graph), note)
+        return [Fact("estimated noise", describe.noise_levels(solution.graph), note)]
+    if (
+        solution.verdicts is not None and solution.verdicts.estimated
+    ):  # so it was here, and the noise has its tile already
+        return []
     chi = solution.reduced_chi_square
     if not np.isfinite(chi):
-        return Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")
+        return [Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")]
     fits = describe.noise_fits(chi)
     note = "reduced χ², 1 if the stated noise is right"
     scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
-    return Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")
+    return [Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")]
 
 
 def _precisions(solution: Solution) -> list[Fact]:
@@ -163,7 +167,7 @@ def _verdict(solution: Solution) -> list[Fact]:
         kept = "" if solution.likelihood is None else f" {describe.KEPT}"
         gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
         if solution.is_proof_a_detail:
-            return [Fact("proof about the kept edges", "best poses for them", describe.kept_proof(proof))]
+            return [Fact("proof about the kept edges", "no better poses for these", describe.kept_proof(proof))]
         return [Fact("proof", "global optimum", gap, "good")]
     if proof.certified is None:
         return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", describe.certificate(proof), "neutral")]
