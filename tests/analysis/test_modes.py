@@ -15,7 +15,7 @@ import tempose
 from tempose import describe
 from tempose.analysis import modes
 from tempose.analysis.diagnostics import mcse_mean
-from tempose.analysis.modes import Minima, Modes, find_modes, gaussian_odds, search
+from tempose.analysis.modes import Labels, Minima, Modes, Well, find_modes, gaussian_odds, search
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import NotApplicable, OptionError
@@ -25,6 +25,7 @@ from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
@@ -340,19 +341,53 @@ def test_minima_are_told_apart_and_dents_are_not(loop: Two) -> None:
 
 
 def test_a_mode_that_turns_up_while_one_chain_is_labelled(loop: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The labels of the other chains begin again, with the new mode among them."""
+    """All draws are compared with it, and none is followed down twice."""
     monkeypatch.setattr(modes, "BETWEEN", math.inf)  # every draw is followed down
     draw = np.concatenate([loop.long.wxyz, loop.long.position], axis=1)
     two_chains = types.SimpleNamespace(beta=1.0, n_chains=2, arrays=[draw[None], np.stack([draw, draw])])
     turned = quat.multiply(loop.long.wxyz, quat.random_uniform(np.random.default_rng(4), len(loop.long)))
     elsewhere = Poses(loop.long.ids, turned, loop.long.position)  # known, but no minimum
-    minima = Minima(loop.curvature, 1.0, loop.short)
+    minima, descents, minimise = Minima(loop.curvature, 1.0, loop.short), [], modes.minimise
+    monkeypatch.setattr(modes, "minimise", lambda *args, **kw: descents.append(1) or minimise(*args, **kw))
     assert minima.add(elsewhere) == 1
-    assert modes._labels(minima, two_chains) is None
+    assert [label.tolist() for label in Labels(minima, two_chains).of_chains()] == [[2], [2, 2]]
     assert len(minima.found) == 3
-    assert [label.tolist() for label in modes._labels(minima, two_chains)] == [[2], [2, 2]]
+    assert len(descents) == 3
     found = find_modes(loop.curvature, two_chains, loop.short, probes=0, known=(elsewhere,))
     assert [mode.n_draws for mode in found.modes] == [3, 0]
+
+
+def scattered(count: int, prior: float = 0.5) -> tuple[Curvature, list[Poses]]:
+    """Measurements of one motion, none of which agree: each has a minimum of its own."""
+    t = 3.0 * np.arange(count)[:, None] * [[1.0, 0.0, 0.0]]
+    graph = PoseGraph.from_concentrations(
+        [(0, 1)] * count, np.tile(quat.IDENTITY, (count, 1)), t, concentration=200.0, translation_precision=100.0
+    )
+    posterior = Posterior(graph, likelihood=RobustLikelihood.of(graph, prior))
+    still = np.tile(quat.IDENTITY, (2, 1))
+    return Curvature(posterior), [Poses(graph.node_ids, still, np.stack([np.zeros(3), -one])) for one in t]
+
+
+@pytest.mark.parametrize("count", [3, modes.MOST_MODES, modes.MOST_MODES + 1])
+def test_a_few_minima_are_modes_and_many_are_dents(count: int) -> None:
+    curvature, places = scattered(count)
+    chains = [np.concatenate([one.wxyz, one.position], axis=1)[None].repeat(2, axis=0) for one in places]
+    draws = types.SimpleNamespace(beta=1.0, n_chains=count, arrays=chains)
+    found = find_modes(curvature, draws, minimise(curvature, places[0]).poses)
+    if count > modes.MOST_MODES:
+        assert [mode.n_draws for mode in found.modes] == [2 * count]
+    else:
+        assert [mode.n_draws for mode in found.modes] == [2] * count
+
+
+def test_wrong_edges_do_not_count_in_the_distance() -> None:
+    """Two of three measurements are wrong: one standard deviation of the third is D = ½, not 3/2."""
+    curvature, places = scattered(3)
+    minima = Minima(curvature, 1.0, minimise(curvature, places[0]).poses)
+    moved = places[0].position + np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.0]])
+    assert minima.distances(places[0].wxyz, moved)[0] == pytest.approx(0.5, rel=1e-6)
+    everything_counts = Well.at(Posterior(curvature.posterior.graph), places[0])  # negative control
+    assert everything_counts.distance.gradient_at(places[0].wxyz, moved)[0] == pytest.approx(1.5, rel=1e-6)
 
 
 # ---------------------------------------------------------------------- what the user sees

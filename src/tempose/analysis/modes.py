@@ -7,6 +7,11 @@ A mode is a strict minimum of U together with all poses from which the way down 
 the potential of x if the relative poses of mode k had been measured: no gauge enters, and every edge counts as much as it is
 sure. Of two modes k and m the nearer is the one with the smaller D; :math:`(D_m - D_k) / D_k(x_m)` is 1 at mode k and −1 at m.
 Only draws in between are followed down, and some of the others, in order to find all modes.
+
+Where edges may be wrong each counts in :math:`D_k` with its weight at mode k, so that D has the unit of U, and the share of the way
+is :math:`D_m / D_m(x_k) - D_k / D_k(x_m)`, the same where all edges are right. With heavy tails U is rugged: nearly every set of
+edges that may be right has a minimum of its own, and hardly two draws lead down to the same one. No draws belong to such a dent.
+So if there are more than :data:`MOST_MODES` of them, all draws are one mode, and whether the chains agree is R-hat's to say.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import numpy as np
 
 from tempose._support.plain import plain
 from tempose._support.progress import Progress, ProgressHook, silent
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, Mask
 from tempose.analysis.diagnostics import ESS_BAD, RHAT_BAD, ess_mean, rhat
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
@@ -34,6 +39,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import random_poses
 from tempose.optimum.trees import tree_poses
+from tempose.outliers.estimate import kept_problem
 from tempose.sampling.draws import Draws
 
 PROBES = 100  # draws that are followed down to find the modes
@@ -142,7 +148,7 @@ class Well:
     @classmethod
     def at(cls, posterior: Posterior, poses: Poses) -> Well:
         """Of a posterior, at poses."""
-        graph = posterior.graph
+        graph = kept_problem(posterior, poses).graph
         wxyz, translation = predicted(graph, poses)
         measured = np.where(graph.has_translation[:, None], translation, np.nan)
         ideal = replace(graph, j_from_i_wxyz=quat.normalize(wxyz), j_from_i_t=measured)
@@ -182,8 +188,8 @@ class Minima:
 
     @property
     def apart(self) -> Array:
-        """D between minima (k, k)."""
-        return np.stack([self.distances(one.poses.wxyz, one.poses.position) for one in self.found])
+        """D between minima (k, k): from that of the row to that of the column."""
+        return np.stack([self.distances(one.poses.wxyz, one.poses.position) for one in self.found], axis=1)
 
     def descend(self, wxyz: Array, position: Array) -> int | None:
         """Follow poses down; return the number of the minimum found, or ``None`` if it is not a strict one."""
@@ -194,16 +200,73 @@ class Minima:
             return None
         return self.add(found.poses) if found.status == "converged" and found.is_minimum else None
 
-    def label(self, wxyz: Array, position: Array, apart: Array) -> int:
-        """The minimum that poses belong to: the nearest, or where the way down leads if they are between two."""
-        distance = self.distances(wxyz, position)
-        k = int(distance.argmin())
-        others = np.arange(len(distance)) != k
-        lead = (distance - distance[k])[others] / apart[k][others]
-        if float(lead.min(initial=1.0)) >= BETWEEN:
-            return k
-        found = self.descend(wxyz, position)
-        return k if found is None else found
+
+class Labels:
+    """Which of the minima each draw belongs to: the nearest, or where the way down leads if it is between two.
+
+    No draw is followed down twice, and a minimum that turns up on the way is compared with every draw once. Where edges may
+    be wrong the way down is long: at most :data:`PROBES` draws in between are followed, the others belong to the nearest.
+    """
+
+    def __init__(self, minima: Minima, draws: Draws) -> None:
+        self.minima, self.sizes = minima, [len(array) for array in draws.arrays]
+        self.is_robust = minima.curvature.posterior.likelihood is not None
+        self.rows = [np.asarray(row) for array in draws.arrays for row in array]
+        self.followed = np.full(len(self.rows), -1)  # where the way down led; -1 for the others
+        self.wells: list[Well] = []
+        self.distance = np.empty((0, len(self.rows)))  # D of each draw to each minimum
+
+    def follow(self, row: int) -> None:
+        """Follow a draw down, unless that was done."""
+        if self.followed[row] < 0 and not self.is_rugged:
+            found = self.minima.descend(self.rows[row][:, :4], self.rows[row][:, 4:])
+            self.followed[row] = -1 if found is None else found
+
+    @property
+    def is_rugged(self) -> bool:
+        """Whether the minima are dents, too many to be modes."""
+        return self.is_robust and len(self.minima.found) > MOST_MODES
+
+    def measure(self) -> None:
+        """Distances to the minima that are new, or have become deeper."""
+        found = self.minima.found
+        known = [k < len(self.wells) and self.wells[k] is well for k, well in enumerate(found)]
+        self.distance = np.stack(
+            [
+                self.distance[k] if known[k] else [well.distance.gradient_at(x[:, :4], x[:, 4:])[0] for x in self.rows]
+                for k, well in enumerate(found)
+            ]
+        )
+        self.wells = list(found)
+
+    def nearest(self) -> tuple[Index, Mask]:
+        """The nearest minimum of every draw, and whether it is between that and another."""
+        columns = np.arange(len(self.rows))
+        k = self.distance.argmin(axis=0)
+        apart = self.minima.apart
+        np.fill_diagonal(apart, 1.0)
+        # 1 at minimum k, −1 at the other; D to both has the same unit only where all edges are right
+        lead = self.distance / apart.T[k].T - self.distance[k, columns] / apart[k].T
+        lead[k, columns] = 1.0
+        return k, lead.min(axis=0) < BETWEEN
+
+    def of_chains(self) -> list[Index]:
+        """Per chain the number of each draw's minimum; 0 for all if U is rugged."""
+        n = len(self.rows)
+        label, left, tried = np.zeros(n, dtype=np.int64), PROBES if self.is_robust else n, np.zeros(n, dtype=bool)
+        while len(self.minima.found) > 1 and not self.is_rugged:
+            self.measure()
+            nearest, between = self.nearest()
+            for row in np.flatnonzero(between & ~tried)[:left]:
+                tried[row] = True
+                left -= 1
+                self.follow(int(row))
+                if len(self.minima.found) > len(self.wells):
+                    break
+            else:
+                label = np.where(between & (self.followed >= 0), self.followed, nearest)
+                break
+        return np.split(label, np.cumsum(self.sizes)[:-1])
 
 
 def find_modes(
@@ -225,28 +288,13 @@ def find_modes(
     minima = Minima(curvature, draws.beta, estimate)
     for poses in known:
         minima.add(poses)
+    labels, first = Labels(minima, draws), 0
     for array in draws.arrays:
         count = min(len(array), -(-probes // max(draws.n_chains, 1)))
-        for row in array[np.linspace(len(array) - 1, 0, count, endpoint=False).round().astype(int)]:
-            minima.descend(np.asarray(row[:, :4]), np.asarray(row[:, 4:]))
-    labels = _labels(minima, draws)
-    while labels is None:  # again: a new mode has turned up on the way
-        labels = _labels(minima, draws)
-    return _weigh(minima, labels)
-
-
-def _labels(minima: Minima, draws: Draws) -> list[Index] | None:
-    """The minimum that each draw of each chain belongs to; ``None`` if one belongs to a minimum that was not known."""
-    count, apart = len(minima.found), minima.apart
-    labels = [np.zeros(len(array), dtype=np.int64) for array in draws.arrays]
-    if count == 1:
-        return labels
-    for label, array in zip(labels, draws.arrays, strict=True):
-        for k, row in enumerate(array):
-            label[k] = minima.label(np.asarray(row[:, :4]), np.asarray(row[:, 4:]), apart)
-            if len(minima.found) > count:
-                return None
-    return labels
+        for row in np.linspace(len(array) - 1, 0, count, endpoint=False).round().astype(int):
+            labels.follow(first + int(row))
+        first += len(array)
+    return _weigh(minima, labels.of_chains())
 
 
 def _weigh(minima: Minima, labels: list[Index]) -> Modes:
