@@ -41,6 +41,20 @@ def test_the_summary_begins_with_both_and_ends_with_what_is_proven(solution):
     assert solution._repr_html_().startswith("<div><b>two explanations: 55% and 45%</b>")
 
 
+def test_edges_that_one_explanation_each_calls_wrong_are_not_called_fine(solution):
+    """Each link of the turn is wrong in one explanation only: neither is distrusted, and both are named."""
+    weighing = replace(
+        solution.weighing, share=np.full(57, 0.53), rest=0.5 * (np.arange(57) != links(solution.graph)[1])
+    )
+    one = replace(solution, weighing=weighing, analysis=replace(solution.analysis, weighing=weighing))
+    assert len(one.verdicts.distrusted) == 0
+    line = describe.distrusted(one.verdicts, contested=True)
+    assert line in one.summary() and line.startswith("no edge of 57 is more probably wrong than right, since each ")
+    assert all(one.verdicts.name(k) in line for k in links(solution.graph))
+    assert [fact.tone for fact in report_data(one).headline if fact.label == "distrusted edges"] == ["neutral"]
+    assert describe.distrusted(one.verdicts) == "no edge of 57 is distrusted"  # negative control: of a single one
+
+
 def test_one_that_is_sure_is_told_as_ever(solution):
     """Negative control: what makes the headline is the probability, not that explanations were searched for."""
     first = solution.weighing.explanations[0]

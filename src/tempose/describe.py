@@ -556,9 +556,16 @@ def noise(verdicts: EdgeVerdicts) -> str:
     )
 
 
-def distrusted(verdicts: EdgeVerdicts, most: int = 5) -> str:
-    """Which edges are distrusted."""
+def distrusted(verdicts: EdgeVerdicts, most: int = 5, *, contested: bool = False) -> str:
+    """Which edges are distrusted; ``contested``: there are several explanations, which may call different ones wrong."""
     worst = verdicts.distrusted
+    if not len(worst) and contested:
+        doubtful = np.argsort(verdicts.inlier_probability, kind="stable")[:most].tolist()
+        names = [f"{verdicts.name(k)} ({verdicts.inlier_probability[k]:.2f})" for k in doubtful]
+        return (
+            f"no edge of {verdicts.graph.n_edges} is more probably wrong than right, since each explanation gives up others; "
+            f"least probable: {', '.join(names)}"
+        )
     if not len(worst):
         return f"no edge of {verdicts.graph.n_edges} is distrusted"
     names = [f"{verdicts.name(k)} ({verdicts.inlier_probability[k]:.2f})" for k in worst]

@@ -393,7 +393,7 @@ class Solution:
         if self.verdicts is None:
             lines.append(describe.edge_checks(self.edge_checks))
         else:
-            lines += [describe.noise(self.verdicts), describe.distrusted(self.verdicts)]
+            lines += [describe.noise(self.verdicts), describe.distrusted(self.verdicts, contested=self.is_contested)]
             if self.weighing is None and len(self.verdicts.distrusted):
                 lines.append(describe.INDEPENDENT)
         if self.certificate is not None and self.is_proof_a_detail:

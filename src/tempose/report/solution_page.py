@@ -99,7 +99,11 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         *([] if solution.is_proof_a_detail else _verdict(solution)),
         *_modes_verdict(solution),
         *_sampling_verdict(solution),
-        *(_surprise_verdict(solution) if solution.verdicts is None else _distrust_verdict(solution.verdicts)),
+        *(
+            _surprise_verdict(solution)
+            if solution.verdicts is None
+            else _distrust_verdict(solution.verdicts, solution.is_contested)
+        ),
         Fact("U at the estimate", f"{solution.potential:.6g}", "minus log posterior, 0 would be a perfect fit"),
         *_fit(solution),
         *_precisions(solution),
@@ -259,12 +263,13 @@ def _surprise_verdict(solution: Solution) -> list[Fact]:
     ]
 
 
-def _distrust_verdict(verdicts: EdgeVerdicts) -> list[Fact]:
-    noise, distrusted = describe.noise(verdicts), describe.distrusted(verdicts)
+def _distrust_verdict(verdicts: EdgeVerdicts, is_contested: bool) -> list[Fact]:
+    noise, distrusted = describe.noise(verdicts), describe.distrusted(verdicts, contested=is_contested)
     count = len(verdicts.distrusted)
+    tone: Tone = "warn" if count else "neutral" if is_contested else "good"
     p = verdicts.parameters.inlier_probability
     return [
-        Fact("distrusted edges", str(count) if count else "none", distrusted, "warn" if count else "good"),
+        Fact("distrusted edges", str(count) if count else "none", distrusted, tone),
         Fact("estimated noise" if verdicts.estimated else "noise", describe.noise_levels(verdicts.graph), noise),
         Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
     ]
