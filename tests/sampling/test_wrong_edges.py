@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.sparse import csgraph
 
 import tempose
 from helpers.kernels import packed, random_graph, random_poses
@@ -26,6 +28,7 @@ from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.sampling import Geodesic
+from tempose.sampling._kernels import all_tied
 from tempose.sampling.collapsed import frame_of
 from tempose.sampling.wrong_edges import RobustTarget
 from tempose.simulation import simulate
@@ -216,6 +219,25 @@ def test_weights_that_leave_a_node_anywhere_are_refused() -> None:
     target = RobustTarget(found.problem().laplace)
     assert not target.holds_together(np.zeros(5))
     assert target.holds_together(np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
+
+
+def test_whether_all_nodes_are_tied_is_what_connected_components_say() -> None:
+    rng, answers = np.random.default_rng(5), []
+    for _ in range(300):
+        n, m = int(rng.integers(2, 12)), int(rng.integers(1, 24))
+        i, j, weight, held = (
+            rng.integers(n, size=m),
+            rng.integers(n, size=m),
+            rng.integers(2, size=m) * 0.3,
+            np.zeros(n, bool),
+        )
+        held[rng.integers(n, size=2)] = True
+        links = sparse.csr_array((weight, (i, j)), shape=(n, n))
+        links.eliminate_zeros()
+        part = csgraph.connected_components(links, directed=False)[1]
+        answers.append(bool(np.all(np.isin(part, part[held]))))
+        assert all_tied(i, j, weight, held) == answers[-1]
+    assert 30 < sum(answers) < 270  # both happen
 
 
 def test_weights_that_leave_a_direction_open_are_refused() -> None:

@@ -77,6 +77,34 @@ def half_square(y: Any, v: Any) -> Any:
 
 
 @kernel
+def all_tied(source: Any, target: Any, weight: Any, held: Any) -> Any:
+    """Whether edges (m,) of positive weight tie every node to one that is held (n,)."""
+    n = held.shape[0]
+    parent = np.arange(n)  # of a forest: nodes that are tied together have the same root
+    for e in range(source.shape[0]):
+        if weight[e] > 0.0:
+            i, j = source[e], target[e]
+            while parent[i] != i:
+                parent[i] = parent[parent[i]]
+                i = parent[i]
+            while parent[j] != j:
+                parent[j] = parent[parent[j]]
+                j = parent[j]
+            parent[i] = j
+    found = np.zeros(n, np.bool_)
+    for turn in range(2):  # mark the roots of those that are held, then look for others
+        for k in range(n):
+            root = k
+            while parent[root] != root:
+                root = parent[root]
+            if turn == 0 and held[k]:
+                found[root] = True
+            elif turn == 1 and not found[root]:
+                return False
+    return True
+
+
+@kernel
 def spread(axes: Axes, panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
     """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (n b,)."""
     x, b = y.copy(), panels.tree.block

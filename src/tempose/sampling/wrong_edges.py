@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from tempose._typing import Array
 from tempose.errors import NotApplicable
@@ -85,12 +83,10 @@ class RobustTarget(CollapsedTarget):
 
     def holds_together(self, weights: Array, wxyz: Array | None = None) -> bool:
         """Whether every node is still tied to one that is held."""
-        precision = self.precision
-        graph, n = self.posterior.graph, self.posterior.graph.n_nodes
-        tied = np.flatnonzero(weights * precision.of_edges > 0.0)
-        links = sparse.csr_array((np.ones(len(tied)), (graph.edge_i[tied], graph.edge_j[tied])), shape=(n, n))
-        _, part = csgraph.connected_components(links, directed=False)
-        together = bool(np.all(np.isin(part, part[precision.held])))
+        from tempose.sampling._kernels import all_tied
+
+        precision, graph = self.precision, self.posterior.graph
+        together = bool(all_tied(graph.edge_i, graph.edge_j, weights * precision.of_edges, precision.held))
         return together and precision.is_definite(weights, wxyz)
 
     def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
@@ -126,14 +122,13 @@ class RobustChain(CollapsedChain):
         self.given = self.target.draw_weights(self.point.state[:, :4], self.position, self.given, rng)
         self.point = self.evaluate(self.point.y)
         probability = self.trajectory(rng, kicks)
-        self.draw_positions(rng)
+        self.drawn = self.target.draw_positions(self.point, rng, self.given.model)
+        self.position = self.drawn[1].copy()
         return probability
 
     def draw_positions(self, rng: np.random.Generator) -> tuple[Array, Array, float]:
-        """Quaternions, positions and U of a draw."""
-        wxyz, position, potential = self.target.draw_positions(self.point, rng, self.given.model)
-        self.position = position.copy()
-        return wxyz, position, potential
+        """Quaternions, positions and U of a draw: those that the last sweep ended with."""
+        return self.drawn
 
 
 def _metric(laplace: Laplace) -> Laplace:
