@@ -24,6 +24,7 @@ from tempose.analysis.diagnostics import (
 )
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
+from tempose.analysis.shared_errors import EDGES_AS_ONE, SharedErrors
 from tempose.analysis.summary import NodeSummary, median_sigma
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import tied_components
@@ -47,6 +48,7 @@ __all__ = [
     "correlated_errors",
     "distrusted",
     "edge_checks",
+    "error_bars",
     "estimated_noise",
     "explained",
     "explanations",
@@ -69,6 +71,7 @@ __all__ = [
     "precisions",
     "reason",
     "seen_rarely",
+    "shared_errors",
     "shares",
     "sigmas",
     "slow_mixing",
@@ -235,6 +238,26 @@ def widened_noise(parameters: Parameters) -> list[str]:
         f"loops that it predicts; so the noise is taken to be at least {turns} times (rotations) and {moves} times "
         "(translations) as stated, which is what they add up to, not what single edges show"
     ]
+
+
+def shared_errors(found: SharedErrors | None) -> list[str]:
+    """That errors of edges that meet are not independent, if they are not."""
+    if found is None or not found.is_shared:
+        return []
+    return [
+        f"edges that meet err alike (p = {found.p_value:.2g} for independent errors): error bars of independent errors are too "
+        "small; --edge-errors shared has wider ones"
+    ]
+
+
+def error_bars(edge_errors: str) -> str:
+    """What error bars take for granted, of ``edge_errors`` of the options."""
+    if edge_errors == "shared":
+        return (
+            f"error bars are for edges that share errors: {EDGES_AS_ONE:g} count as one, as was learnt on scans of rooms; they "
+            "are wider than those of independent errors"
+        )
+    return "error bars hold if every edge errs by itself; if edges that meet share errors, as scans do: --edge-errors shared"
 
 
 def precisions(facts: Mapping[str, Any]) -> str:

@@ -19,6 +19,11 @@ NOISES = {
     "paper": "the paper's λ and σ² in place of the graph's own",
 }
 
+EDGE_ERRORS = {
+    "independent": "every edge errs by itself: each adds its information",
+    "shared": "edges that meet share errors, as registrations of one scan do: five count as one, and as their residuals are",
+}
+
 
 @dataclass(frozen=True)
 class SolveOptions:
@@ -29,6 +34,10 @@ class SolveOptions:
     noise
         ``given``: the graph's precisions hold; ``auto``: only relative to each other, and noise levels are estimated;
         ``paper``: the paper's λ and σ² in place of the graph's own.
+    edge_errors
+        What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
+        (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. Estimate, draws and
+        verdicts are the same.
     robust
         What is known about wrong edges (:class:`tempose.outliers.Robust`, or ``True`` for its defaults); ``None``:
         every edge is right.
@@ -63,6 +72,12 @@ class SolveOptions:
         "noise levels: as the file gives them (default), estimated (auto), or the paper's",
         choices=NOISES,
         everyday=True,
+    )
+    edge_errors: str = option(
+        "independent",
+        "what error bars take for granted: errors of edges are independent (default), or shared by edges that meet, as those of "
+        "registrations of one scan are",
+        choices=EDGE_ERRORS,
     )
     robust: Robust | None = option(
         None, "expect wrong edges: the posterior says which they are, and the poses survive them", everyday=True

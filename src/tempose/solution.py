@@ -159,11 +159,11 @@ class Solution:
                 f"{a!r} is a landmark, which has no axes to see another node in; ask the other way round"
             )
         axes = 0 if b in graph.landmarks else int(np.sum(graph.axes < 3)), graph.dimension
-        if self.analysis.own_draws is not None:
+        if self.analysis.own_draws is not None and not self.analysis.errors_shared:
             return replace(relative_summary(self.analysis.own_draws, self.estimate, a, b), axes=axes)
-        if self.laplace is None:
+        if self.analysis.error_bars is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
-        return replace(self.laplace.relative(a, b), axes=axes)
+        return replace(self.analysis.error_bars.relative(a, b), axes=axes)
 
     @property
     def posterior(self) -> Posterior:
@@ -341,6 +341,7 @@ class Solution:
             "uncertainty": {
                 "source": nodes.source if nodes is not None else None,
                 "gauge": str(self.gauge),
+                "edge_errors": self.options.edge_errors,
                 "frame": FRAME,
                 "order": ORDER,
                 "median_sigma_rot_deg": plain(median_sigma(nodes.sigma_rot_deg) if nodes is not None else math.nan),
@@ -386,6 +387,8 @@ class Solution:
         if self.draws is not None:
             lines += self._draw_lines(self.draws)
         lines += self._sigma_lines()
+        if self.nodes is not None:
+            lines.append(describe.error_bars(self.options.edge_errors))
         if self.diagnostics is not None:
             verdict = describe.verdict(self.diagnostics)
             known = self.diagnostics.level is not Level.CANNOT_TELL
@@ -519,6 +522,7 @@ class Solution:
                 parameters,
                 options.noise == "auto",
                 weighing=weighing,
+                errors_shared=options.edge_errors == "shared",
             ),
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),

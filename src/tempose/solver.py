@@ -22,6 +22,7 @@ from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.modes import gaussian_odds, search
+from tempose.analysis.shared_errors import shared_errors
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
 from tempose.dynamics.options import Langevin
@@ -61,6 +62,7 @@ def solve(
     options: SolveOptions | None = None,
     *,
     noise: str | None = None,
+    edge_errors: str | None = None,
     robust: Robust | bool | None = None,
     start: str | None = None,
     starts: int | None = None,
@@ -109,7 +111,8 @@ def solve(
         Estimate, draws, and what they say; ``status`` says how it ended.
     """
     options = (options or SolveOptions()).changed(
-        noise=noise, robust=robust, start=start, starts=starts, optimiser=optimiser, certify=certify, draws=draws,
+        noise=noise, edge_errors=edge_errors, robust=robust, start=start, starts=starts, optimiser=optimiser,
+        certify=certify, draws=draws,
         chains=chains, beta=beta, sampler=sampler, gauge=gauge, seed=seed,
     )  # fmt: skip
     if priors is not None:
@@ -223,6 +226,7 @@ class Run:
         return Analysis(
             posterior, self.found.poses, self.gauge, options.beta, self.draws,
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
+            options.edge_errors == "shared",
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -388,6 +392,9 @@ def _optimise_with_noise(run: Run) -> Optimum:
             check = chain_correlation(posterior, fitted.poses, streams.generator(options.seed, "check"))
             held = describe.correlated_errors(check)
         notices += held
+        if options.edge_errors == "independent":
+            met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
+            notices += describe.shared_errors(met)
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(
@@ -475,7 +482,7 @@ def fingerprint(posterior: Posterior, options: SolveOptions) -> str:
     fixed = () if at is None else (at.wxyz, at.position)
     for array in (table.start, table.source, table.edge, *fixed):
         digest.update(np.ascontiguousarray(array).tobytes())
-    facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}
+    facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge", "edge_errors")}
     graph = posterior.graph
     names = [list(graph.node_ids), list(graph.fixed), list(graph.landmarks), graph.dimension]
     digest.update(json.dumps([*names, facts], sort_keys=True).encode())

@@ -17,7 +17,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.outliers.correlation import _Projection, chain_correlation, chain_of
+from tempose.outliers.correlation import Projection, chain_correlation, chain_of
 
 SIGMA = 0.01  # radians, and 5 times that of translations
 STEPS = 120
@@ -102,7 +102,7 @@ def test_what_the_fit_leaves_is_a_projection():
     rng = np.random.default_rng(2)
     graph = random_graph(rng, 6, 15, "full")
     poses = random_poses(rng, 6)
-    projection = _Projection.at(graph, poses, rng.uniform(0.2, 1.0, 15))
+    projection = Projection.at(graph, poses, rng.uniform(0.2, 1.0, 15))
     assert projection is not None
     noise = rng.standard_normal((15, 6, 3))
     once = projection.of(noise)
@@ -115,11 +115,11 @@ def test_at_the_optimum_the_residuals_are_what_the_fit_leaves():
     graph, truth = walk(3, 0.0)
     posterior = Posterior(graph)
     fitted = minimise(Curvature(posterior), truth).poses
-    projection = _Projection.at(graph, fitted, np.ones(graph.n_edges))
+    projection = Projection.at(graph, fitted, np.ones(graph.n_edges))
     assert projection is not None
     r = projection.observed[:, :, None]
     assert projection.of(r) == pytest.approx(r, abs=1e-3)
-    elsewhere = _Projection.at(graph, truth, np.ones(graph.n_edges))  # negative control
+    elsewhere = Projection.at(graph, truth, np.ones(graph.n_edges))  # negative control
     assert elsewhere is not None
     assert np.abs(elsewhere.of(elsewhere.observed[:, :, None])[:, :, 0] - elsewhere.observed).max() > 0.1
 

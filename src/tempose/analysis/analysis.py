@@ -13,6 +13,7 @@ from tempose._typing import Array
 from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose
 from tempose.analysis.edge_checks import EdgeChecks, check_edges
 from tempose.analysis.modes import PROBES, Modes, find_modes
+from tempose.analysis.shared_errors import shared_laplace
 from tempose.analysis.summary import NodeSummary, node_summary, summarise
 from tempose.model.gauge import Gauge
 from tempose.model.poses import Poses
@@ -48,6 +49,8 @@ class Analysis:
         The Gaussian approximation if it has been made, a tuple of one (``None`` where there is none).
     weighing
         Other explanations, if there may be some, for the verdicts on edges.
+    errors_shared
+        Whether error bars are for edges that share errors, instead of independent ones.
     """
 
     posterior: Posterior
@@ -59,6 +62,7 @@ class Analysis:
     noise_estimated: bool = False
     known_laplace: tuple[Laplace | None, ...] = ()
     weighing: Weighing | None = None
+    errors_shared: bool = False
 
     def complete(self, progress: ProgressHook) -> None:
         """Compute every answer now, one after the other."""
@@ -78,6 +82,11 @@ class Analysis:
             return Laplace(Curvature(self.posterior), self.estimate, self.beta)
         except NotPositiveDefiniteError:
             return None
+
+    @cached_property
+    def error_bars(self) -> Laplace | None:
+        """The Gaussian approximation that error bars come from: :attr:`laplace`, or the one for edges that share errors."""
+        return shared_laplace(self.posterior, self.estimate, self.beta) if self.errors_shared else self.laplace
 
     @cached_property
     def residuals(self) -> Residuals:
@@ -166,12 +175,13 @@ class Analysis:
         """Mean, 6×6 covariance, σ and entropy of every node: from the draws, else from the Gaussian approximation.
 
         If the draws lie in several modes (:attr:`modes`), from those in the mode of the estimate. What is not determined takes
-        a chain longer to explore than there is time: with such, from the Gaussian approximation, which knows about it.
+        a chain longer to explore than there is time: with such, from the Gaussian approximation, which knows about it. So it is
+        if edges share errors, which draws know nothing of.
         """
-        if self.own_draws is not None and not self.is_loose:
+        if self.own_draws is not None and not self.is_loose and not self.errors_shared:
             return summarise(self.own_draws, self.estimate, self.gauge)
-        if self.laplace is not None:
-            return node_summary(self.estimate, self.laplace.marginals(self.gauge), self.gauge, "laplace")
+        if self.error_bars is not None:
+            return node_summary(self.estimate, self.error_bars.marginals(self.gauge), self.gauge, "laplace")
         return None
 
     @cached_property
@@ -191,6 +201,8 @@ class Analysis:
             own = self.modes.draws(self.draws, k) if k != self.modes.home else None
             if own is None:
                 found.append(self.nodes)
+            elif self.errors_shared:
+                found.append(replace(self, estimate=mode.poses, draws=None, known_laplace=()).nodes)
             else:
                 found.append(summarise(own, mode.poses, self.gauge) if own.n_draws >= 2 else None)
         return tuple(found)
@@ -227,7 +239,10 @@ class Analysis:
         assert self.posterior.likelihood is not None
         one = self.weighing.explanations[k]
         posterior = Posterior(self.posterior.graph, replace(self.posterior.likelihood, prior=one.prior))
-        return Analysis(posterior, one.poses, self.gauge, self.beta, None, self.parameters, self.noise_estimated)
+        return Analysis(
+            posterior, one.poses, self.gauge, self.beta, None, self.parameters, self.noise_estimated,
+            errors_shared=self.errors_shared,
+        )  # fmt: skip
 
 
 _ANSWERS = (

@@ -123,7 +123,7 @@ def chain_correlation(
     weight = np.ones(graph.n_edges)
     if posterior.likelihood is not None:
         weight = np.maximum(posterior.likelihood.weight(posterior.energies(estimate)), _A_LITTLE)
-    residual = _Projection.at(graph, estimate, weight)
+    residual = Projection.at(graph, estimate, weight)
     if residual is None:
         return None
     ids = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
@@ -149,7 +149,7 @@ def chain_correlation(
 
 
 @dataclass(frozen=True, eq=False)
-class _Projection:
+class Projection:
     """Whitened residuals at the optimum, and what independent errors would leave there."""
 
     observed: Array  # (m, 6)
@@ -161,7 +161,7 @@ class _Projection:
     range: Array  # (m, 6, 6)
 
     @classmethod
-    def at(cls, graph: PoseGraph, estimate: Poses, weight: Array) -> _Projection | None:
+    def at(cls, graph: PoseGraph, estimate: Poses, weight: Array) -> Projection | None:
         """In the ordinary problem of edges with weights (m,); ``None`` if that has no minimum."""
 
         def weighted(value: Array) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tempose._typing import Array, Index, Mask
 from tempose.analysis.regions import inside, squared_distance, squared_radius
+from tempose.analysis.shared_errors import EDGES_AS_ONE
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -26,6 +28,8 @@ SURE = 0.9
 LEVEL = 0.95
 """Of the regions."""
 BINS = np.array([0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
+NUMBERS = 6
+"""Of a pose in space."""
 LEAST = 1e-6
 """Probabilities are taken to be at least this far from 0 and 1 where their logarithm is scored: one infinity says nothing."""
 PAIRS, MOST_NODES = 100, 300
@@ -112,7 +116,7 @@ def reliability(rows: Sequence[Row]) -> list[Row]:
 
 def explained(solution: Solution) -> list[Laplace]:
     """The Gaussian regions of all explanations that a solution reports: together they are its answer."""
-    found = [solution.analysis.explanation(k).laplace for k in range(max(len(solution.explanations), 1))]
+    found = [solution.analysis.explanation(k).error_bars for k in range(max(len(solution.explanations), 1))]
     return [one for one in found if one is not None]
 
 
@@ -146,18 +150,41 @@ def coverage(solution: Solution, truth: Poses, rng: np.random.Generator) -> Row:
     one that the solution knows best, chosen without the truth: its poses relative to the others have the smallest covariances.
     ``pairs_spread`` is how many times too small error bars are: the median distance over the one that it should be.
     """
-    if solution.laplace is None:
+    if solution.analysis.error_bars is None:
         return {"pairs_95": None, "nodes_95": None, "pairs_spread": None}
     dimension = len(solution.graph.axes)
     pairs = nearest_explanation(solution, truth, random_pairs(len(truth), rng))
-    center = central(solution.laplace, truth)
-    seen = np.unique(np.linspace(0, len(truth) - 1, MOST_NODES).astype(np.int64)).tolist()
-    nodes = nearest_explanation(solution, truth, [(center, b) for b in seen if b != center])
+    nodes = node_distances(solution, truth)
     return {
         "pairs_95": float(np.mean(inside(pairs, LEVEL, dimension))),
         "nodes_95": float(np.mean(inside(nodes, LEVEL, dimension))),
         "pairs_spread": float(np.sqrt(np.median(pairs) / squared_radius(0.5, dimension))),
     }
+
+
+def node_distances(solution: Solution, truth: Poses) -> Array:
+    """Squared distances (k,) of the true poses of nodes, seen from the most central one, by the explanation nearest to each."""
+    assert solution.analysis.error_bars is not None
+    center = central(solution.analysis.error_bars, truth)
+    seen = np.unique(np.linspace(0, len(truth) - 1, MOST_NODES).astype(np.int64)).tolist()
+    return nearest_explanation(solution, truth, [(center, b) for b in seen if b != center])
+
+
+def shared_distances(solution: Solution, truth: Poses) -> list[float]:
+    """The same if edges share errors, as if each counted as one (:data:`tempose.analysis.shared_errors.EDGES_AS_ONE`)."""
+    shared = replace(solution, analysis=replace(solution.analysis, errors_shared=True))
+    if shared.analysis.error_bars is None:
+        return []
+    return [float(one) for one in node_distances(shared, truth) * EDGES_AS_ONE]
+
+
+def edges_as_one(scenes: Sequence[Sequence[float]]) -> float:
+    """So many edges count as one that 95% of the true nodes of scenes are in their 95% regions; each scene counts the same."""
+    squared = np.concatenate([np.asarray(one) for one in scenes])
+    weight = np.concatenate([np.full(len(one), 1.0 / len(one)) for one in scenes])
+    order = np.argsort(squared)
+    last = np.searchsorted(np.cumsum(weight[order]), LEVEL * len(scenes))
+    return float(squared[order][min(int(last), len(order) - 1)] / squared_radius(LEVEL, NUMBERS))
 
 
 def central(laplace: Laplace, truth: Poses) -> int:
