@@ -220,9 +220,9 @@ class EdgeEnergies:
                 here = parts[a][0] & parts[b][0]
                 found[a], found[b] = _both_scales(sums[a], sums[b], float(weight[here] @ self.cross[here]))
         least = dict(zip(MOTIONS, p.least_scales, strict=True))
-        scales: dict[str, Any] = {
-            name: max(value, parts[name][2], least.get(name, 0.0)) for name, value in found.items()
-        }
+        scales: dict[str, Any] = {}
+        for name, value in found.items():
+            scales[name] = max(value, parts[name][2], least.get(name, 0.0))
         scales |= {name: max(1.0, least.get(name, 0.0)) for name in kept}
         return replace(p, kept=tuple(kept), **scales)
 
