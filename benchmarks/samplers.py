@@ -4,6 +4,7 @@
     python benchmarks/samplers.py GRAPH.g2o ...          # these graphs
     python benchmarks/samplers.py --scaling              # one family of graphs, 100 to 10 000 nodes
     python benchmarks/samplers.py --kinds                # in space and in the plane, correlated or not
+    python benchmarks/samplers.py --robust               # edges that may be wrong: simulated, and of TEMPOSE_DATA
 
 The effective sample size is that of the worst of all rotation coordinates (logarithm at the optimum, one node held), by
 Geyer's initial monotone sequence, of one chain. The worst of thousands of *estimates* is low even for perfect draws: the
@@ -104,6 +105,25 @@ class Run:
     gradients: float
     seconds: float
     tuning_seconds: float
+
+
+def robust_case(name: str, graph: tempose.PoseGraph, beta: float) -> Case:
+    """The case of a robust solve with estimated noise, and what its default draws and looking back at them cost."""
+    began, clock = time.process_time(), time.perf_counter()
+    without = tempose.solve(graph, robust=True, noise="auto", draws=0, certify=False)
+    middle, middle_clock = time.process_time(), time.perf_counter()
+    tempose.solve(graph, robust=True, noise="auto", certify=False)
+    end, end_clock = time.process_time(), time.perf_counter()
+    print(
+        f"{name}: {graph.n_nodes} nodes, {graph.n_edges} edges: {middle - began:.1f} s without draws; the default draws add "
+        f"{(end - middle) - (middle - began):.1f} s of processor time, "
+        f"{(end_clock - middle_clock) - (middle_clock - clock):.1f} s on the clock",
+        flush=True,
+    )
+    case = Case(name, without.posterior.graph, beta)
+    curvature = Curvature(without.posterior)
+    case.__dict__["optimum"] = curvature, minimise(curvature, without.estimate)
+    return case
 
 
 def rotations(case: Case, wxyz: np.ndarray) -> np.ndarray:
@@ -208,7 +228,22 @@ def rows(case: Case, samplers: list[str], draws: int, budget: float) -> Iterator
         )
 
 
+def robust_graphs(paths: list[Path]) -> Iterator[tuple[str, tempose.PoseGraph]]:
+    """A simulated graph of 60 nodes and about 600 edges, a third of them wrong, and registrations of scans."""
+    made = tempose.simulate(60, completeness=0.34, sigma_rot_deg=2.0, sigma_trans=0.05, wrong_edges=0.33, seed=1)
+    yield "random 60, a third wrong", made.graph
+    folder = os.environ.get("TEMPOSE_DATA")
+    if not paths and not folder:
+        raise SystemExit("TEMPOSE_DATA is not set: name the graphs to measure")
+    scenes = [Path(folder or "") / "threedmatch" / f"iclnuim-{one}-evaluation" for one in ("livingroom1", "office1")]
+    for path in paths or scenes:
+        yield path.name, tempose.read_graph(path, tempose.ReadOptions(sigma_rot_deg=2.0, sigma_trans=0.05))
+
+
 def graphs(arguments: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGraph]]:
+    if arguments.robust:
+        yield from robust_graphs(arguments.graphs)
+        return
     if arguments.scaling:
         for n in (100, 1000, 10_000):
             yield f"{n} nodes", tempose.simulate(n, shape="trajectory", seed=1).graph
@@ -237,9 +272,10 @@ def main() -> None:
     parser.add_argument("graphs", nargs="*", type=Path)
     parser.add_argument("--scaling", action="store_true", help="graphs of one family and 100, 1000, 10 000 nodes")
     parser.add_argument("--kinds", action="store_true", help="graphs in space and in the plane, correlated or not")
+    parser.add_argument("--robust", action="store_true", help="graphs with wrong edges, and what default draws cost")
     parser.add_argument(
         "--samplers", nargs="+", choices=SAMPLERS,
-        help="default: all, with --scaling collapsed, with --kinds collapsed and geodesic-mh",
+        help="default: all, with --scaling collapsed, with --kinds and --robust collapsed and geodesic-mh",
     )  # fmt: skip
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--beta", type=float, default=1.0)
@@ -247,10 +283,12 @@ def main() -> None:
         "--budget", type=float, default=600.0, help="seconds that a run of NUTS may be expected to take"
     )
     arguments = parser.parse_args()
-    samplers = arguments.samplers or list(SAMPLERS[: 1 if arguments.scaling else 2 if arguments.kinds else None])
+    few = 1 if arguments.scaling else 2 if arguments.kinds or arguments.robust else None
+    samplers = arguments.samplers or list(SAMPLERS[:few])
+    make = robust_case if arguments.robust else Case
     print(HEADER, flush=True)
     for name, graph in graphs(arguments):
-        for line in rows(Case(name, graph, arguments.beta), samplers, arguments.draws, arguments.budget):
+        for line in rows(make(name, graph, arguments.beta), samplers, arguments.draws, arguments.budget):
             print(line, flush=True)
 
 
