@@ -21,7 +21,7 @@ NOISES = {
 
 EDGE_ERRORS = {
     "independent": "every edge errs by itself: each adds its information",
-    "shared": "edges that meet share errors, as registrations of one scan do: five count as one, and as their residuals are",
+    "shared": "edges that meet share errors, as registrations of one scan do: five count as one",
 }
 
 
