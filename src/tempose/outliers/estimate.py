@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,13 +16,13 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
-from tempose.outliers.clusters import Clusters
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
+from tempose.outliers.repeats import Repeats, counted_once
 from tempose.outliers.search.basin import find_basins
 from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
@@ -111,7 +110,7 @@ def solve_robust(
     searched = start != "given" and bool(np.any(graph.has_rotation & ~graph.is_absolute))
     searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
     starts: list[Poses] = []
-    links, repeats = np.zeros(graph.n_edges, dtype=bool), _Repeats.none(graph.n_edges)
+    links, repeats = np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
     if searched:
         bones = skeleton(graph)
         sequence = Sequence.of(bones.graph)
@@ -126,11 +125,11 @@ def solve_robust(
             starts.append(bones.completed(grown.poses))
             links[bones.edges] = sequence.is_link
             if by_cluster:
-                repeats = _Repeats.of(search.clusters, bones.edges)
+                repeats = Repeats.of(search.clusters, bones.edges)
             if options.noise == "auto":
                 options = replace(options, least_scales=_least_scales(sequence, grown, rng.spawn(1)[0]))
     starts += _starts(graph, own, rng, start, hints, searched)
-    fits = [_counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
+    fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
     chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
@@ -174,63 +173,6 @@ def _fit(graph: PoseGraph, start: Poses, options: RobustOptions, own: Array, lin
         poses, first = found.poses, found.parameters
     assert found is not None
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Repeats:
-    """Edges that say the same as others.
-
-    Attributes
-    ----------
-    label
-        Number of the cluster of each edge (m,); −1 for those in none.
-    spread
-        Variance (m,) of what an edge says, given those before it in its cluster, in units of its own; infinite for the first.
-    """
-
-    label: Index
-    spread: Array
-
-    @classmethod
-    def none(cls, n_edges: int) -> _Repeats:
-        return cls(np.full(n_edges, -1), np.full(n_edges, np.inf))
-
-    @classmethod
-    def of(cls, clusters: Clusters, edges: Mask) -> _Repeats:
-        """Those of clusters in the skeleton, whose ``edges`` of the graph (m,) these are.
-
-        What a cluster says walks at random along its edges in their order, a variance of 1 for every step of the chain, and
-        every edge sees it with a variance of 1: a Kalman filter.
-        """
-        sequence, out = clusters.sequence, cls.none(len(edges))
-        first, second = sequence.rank[sequence.earlier], sequence.rank[sequence.later]
-        spread = np.full(sequence.graph.n_edges, np.inf)
-        for members in clusters.members:
-            ordered = members[np.lexsort((second[members], first[members]))]
-            known = 1.0
-            for before, here in itertools.pairwise(ordered.tolist()):
-                predicted = known + abs(first[here] - first[before]) + abs(second[here] - second[before])
-                spread[here], known = predicted + 1.0, predicted / (predicted + 1.0)
-        out.label[edges], out.spread[edges] = clusters.of_edge, spread
-        return out
-
-
-def _counted_once(found: RobustFit, repeats: _Repeats) -> RobustFit:
-    """The fit, its evidence with the edges of a cluster that it rejects counted as one mistake.
-
-    The first of them is a mistake; the others repeat it as precisely as right ones would. Single edges that are rejected from a
-    cluster that is kept are mistakes of their own.
-    """
-    likelihood, repeated = found.likelihood, np.isfinite(repeats.spread)
-    label = repeats.label[repeated]
-    wrong = (1.0 - found.inlier_probability)[repeated]
-    freedom = likelihood.freedom[repeated]
-    gain = -likelihood.log_odds - likelihood.core(0.5 * likelihood.freedom)
-    gain = np.maximum(gain[repeated] - 0.5 * freedom * np.log(repeats.spread[repeated]), 0.0)
-    gain = np.where(wrong > 0.5, gain, 0.0)
-    count = np.maximum(np.bincount(label), 1)
-    rejected = np.bincount(label, wrong) / count > 0.5
-    return replace(found, log_evidence=found.log_evidence + float(np.bincount(label, gain) @ rejected))
 
 
 def _starts(
