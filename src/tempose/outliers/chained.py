@@ -12,6 +12,9 @@ from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.loose_parts import elsewhere
@@ -47,11 +50,11 @@ def solve_explained(
         prior = _prior(candidates, group.members[0], bones, own)
         start = bones.completed(candidates.found[group.members[0]].poses)
         if not fits:
-            fits.append(fit(graph, start, options, own_probability=prior))
+            fits.append(_fitted(graph, start, options, prior, bones.is_all))
             continue
         p = fits[0].parameters
         same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
-        fits.append(fit(fits[0].graph, start, same, own_probability=prior))
+        fits.append(_fitted(fits[0].graph, start, same, prior, bones.is_all))
     share, rest = np.zeros(graph.n_edges), np.zeros(graph.n_edges)
     for k, group in enumerate(groups):
         for x in group.members:
@@ -69,6 +72,19 @@ def solve_explained(
         for group, found in zip(reported, fits, strict=True)
     )  # fmt: skip
     return RobustSolution(fits[0], (), (), Weighing(explanations, share, rest))
+
+
+def _fitted(graph: PoseGraph, start: Poses, options: RobustOptions, prior: Array, is_all: bool) -> RobustFit:
+    """The fit of an explanation; from the poses that all its edges want as well, if there are more than the skeleton has.
+
+    Fixes and sightings were placed robustly, which may leave a right one out.
+    """
+    found = fit(graph, start, options, own_probability=prior)
+    believed = ~(prior <= _IF_FALSE)
+    if is_all or graph.with_edges(believed).n_components > graph.n_components:
+        return found
+    wanted = minimise(Curvature(Posterior(graph.with_edges(believed))), start).poses
+    return max(found, fit(graph, wanted, options, own_probability=prior), key=lambda one: one.log_evidence)
 
 
 @dataclass
