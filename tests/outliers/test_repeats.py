@@ -23,7 +23,7 @@ from tempose.simulation import replace_loops, simulate
 def _lookalikes(nodes: int = 60, seed: int = 1):
     made = simulate(nodes, shape="manhattan", planar=True, sigma_rot_deg=1.0, sigma_trans=0.05, seed=seed)
     bad = replace_loops(made.graph, made.truth, 0.4, "lookalikes", seed=seed, places=1)
-    sequence = Sequence.of(bad.graph, True)
+    sequence = Sequence.of(bad.graph)
     assert sequence is not None
     return made, bad, Clusters.of(sequence, sequence.chain_poses, math.radians(1.0), 0.05)
 
@@ -64,7 +64,7 @@ def test_a_look_alike_seen_often_is_one_mistake():
     # negative controls: no clusters; and a fit that keeps what is right has nothing to count
     assert counted_once(found, Repeats.none(bad.graph.n_edges)).log_evidence == found.log_evidence
     good = fit(made.graph, made.truth, RobustOptions("given", outlier_sigma=5.0))
-    sequence = Sequence.of(made.graph, True)
+    sequence = Sequence.of(made.graph)
     assert sequence is not None
     right = Clusters.of(sequence, sequence.chain_poses, math.radians(1.0), 0.05)
     assert counted_once(good, Repeats.of(right, np.ones(made.graph.n_edges, dtype=bool))).log_evidence == pytest.approx(
@@ -101,7 +101,7 @@ def test_wrong_links_lower_the_share_of_right_ones():
 
 def _grown(memory: float):
     graph, truth = walk(0, memory, planar=True, steps=480)
-    sequence = Sequence.of(graph, True)
+    sequence = Sequence.of(graph)
     assert sequence is not None
     return graph, truth, sequence, grow_from_chain(sequence)
 
