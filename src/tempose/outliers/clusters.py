@@ -74,6 +74,11 @@ class Clusters:
         return len(self.size)
 
     @cached_property
+    def cell_size(self) -> Index:
+        """Edges in each cell."""
+        return np.bincount(self.cell[self.cell >= 0])
+
+    @cached_property
     def members(self) -> tuple[Index, ...]:
         """Edges of each cluster."""
         order = np.argsort(self.of_edge, kind="stable")
