@@ -86,8 +86,10 @@ def test_a_robust_solve_that_rejects_nothing_keeps_its_proof_on_top():
         solution = tempose.solve(made.graph, robust=robust, draws=0)
         assert not solution.is_proof_a_detail
         lines = solution.summary().splitlines()
-        assert lines[0] == solution.headline == "12 nodes, 58 edges, 1 component: solved"
-        assert any(line.startswith("certified: ") for line in lines[:4])
+        agree = "58 edges agree with each other within the stated noise, no better poses exist"
+        assert lines[0] == solution.headline == f"trust it: {agree}"
+        assert lines[1] == "12 nodes, 58 edges, 1 component: solved"
+        assert any(line.startswith("certified: ") for line in lines[:5])
         assert describe.INDEPENDENT not in lines
         page = report_data(solution)
         assert [fact.tone for fact in page.headline if fact.value == "global optimum"] == ["good"]

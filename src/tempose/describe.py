@@ -26,6 +26,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
 from tempose.analysis.shared_errors import EDGES_AS_ONE, SharedErrors
 from tempose.analysis.summary import NodeSummary, median_sigma
+from tempose.analysis.trust import Doubt, Finding, Judgement
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import tied_components
 from tempose.model.graph import WORLD, PoseGraph
@@ -52,6 +53,7 @@ __all__ = [
     "estimated_noise",
     "explained",
     "explanations",
+    "judgement",
     "kept_noise",
     "kept_proof",
     "links_given_up",
@@ -99,6 +101,53 @@ _MOST_ODDS = 1000  # larger ones would say more about the model than about the g
 def listed(names: Sequence[object], most: int) -> str:
     """The first names, and an ellipsis if there are more."""
     return ", ".join(map(str, names[:most])) + (", …" if len(names) > most else "")
+
+
+# ---------------------------------------------------------------------- all in all
+
+
+def judgement(found: Judgement, checks: EdgeChecks, explanations: Sequence[Explanation], reasons: Sequence[str]) -> str:
+    """Whether to trust a result, and the one reason that matters most: ``do not trust it: 600 of 814 edges contradict the rest``.
+
+    ``reasons`` are what to say where there is no doubt.
+    """
+    why = doubt(found.findings[0], checks, explanations) if found.findings else ", ".join(reasons)
+    return f"{found.trust}: {why}"
+
+
+def further_doubts(found: Judgement, checks: EdgeChecks, explanations: Sequence[Explanation]) -> list[str]:
+    """What else speaks against a result, and what to do next, one line each."""
+    rest = [doubt(one, checks, explanations) for one in found.findings[1:]]
+    lines = [f"also: {'; '.join(rest)}"] if rest else []
+    return [*lines, f"next: solve again with {' '.join(found.options)}"] if found.options else lines
+
+
+def doubt(one: Finding, checks: EdgeChecks, explanations: Sequence[Explanation]) -> str:
+    """A reason not to trust a result, as part of a sentence."""
+    value, count = one.value, 0 if math.isnan(one.value) else round(one.value)
+    if one.doubt is Doubt.UNDECIDED:
+        return explained(explanations)
+    return {
+        Doubt.NOT_CONVERGED: "the optimiser did not converge, so the poses may be far from the best",
+        Doubt.NO_ERROR_BARS: "not all poses are determined, so there are no error bars",
+        Doubt.HARDLY_DETERMINED: f"orientations are hardly determined, to {value:.0f}° per axis",
+        Doubt.CONTRADICTIONS: f"{count} of {_count(checks.n_checked, 'edge')} contradict the rest",
+        Doubt.NOISE_UNDERSTATED: f"measurements scatter {value:.2g} times as much as stated, and error bars are too small by that",
+        Doubt.NOISE_OVERSTATED: f"measurements scatter only {value:.2g} times as much as stated: error bars are too wide",
+        Doubt.DRAWS_BAD: f"the chains disagree with each other (R-hat {value:.3g}), so their error bars mean little",
+        Doubt.DRAWS_TOO_FEW: f"the draws are worth {_count(count, 'independent one')}, too few to judge error bars by",
+        Doubt.MODES: f"the draws lie in {count} modes whose odds are not known",
+        Doubt.COMPETING: "another solution explains the measurements, too"
+        if count == 1
+        else f"{count} other solutions explain the measurements, too",
+        Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted, each taken for a mistake of its own",
+        Doubt.LOOSE_PARTS: f"{_count(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
+        Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
+        Doubt.SHARED: "edges that meet err alike, so error bars are too small",
+        Doubt.UNDETERMINED: "the measurements do not tie all of it to the world",
+        Doubt.UNCHECKED: "there are no loops: no edge is checked by another",
+        Doubt.NOT_PROVEN: f"these poses may be a local optimum, up to {value:.2g}% of U above the best",
+    }[one.doubt]
 
 
 # ---------------------------------------------------------------------- the graph
@@ -625,8 +674,8 @@ def shares(probabilities: Sequence[float]) -> list[str]:
 
 
 def explanations(found: Sequence[Explanation], graph: PoseGraph, nodes: Sequence[NodeSummary | None]) -> list[str]:
-    """The explanations, one line each after how many there are; ``nodes`` are the error bars of each."""
-    lines = [explained(found)]
+    """The explanations, one line each; ``nodes`` are the error bars of each."""
+    lines = []
     for k, (one, own) in enumerate(zip(found, nodes, strict=True)):
         what = [f"nodes elsewhere: {nodes_elsewhere(graph, one)}"] if k else []
         what.append(

@@ -27,6 +27,7 @@ from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
+from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
 from tempose.errors import ArgumentError, DrawsError, OptionError
 from tempose.geometry import align
 from tempose.io.csvfile import name_text
@@ -92,6 +93,8 @@ class Solution:
         Other minima of U that were found from other starts.
     weighing
         Explanations of a robust solve, if ids are an order in time; :attr:`explanations` for short.
+    doubts
+        That came up in the search for the optimum, with how many or how much of each; :attr:`judgement` weighs them.
     fingerprint
         Of the solve: what a run that goes on from here must share.
     analysis
@@ -120,6 +123,7 @@ class Solution:
     parameters: Parameters | None = None
     others: tuple[Poses, ...] = ()
     weighing: Weighing | None = None
+    doubts: tuple[tuple[Doubt, float], ...] = ()
     fingerprint: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
@@ -300,7 +304,16 @@ class Solution:
 
     def facts(self) -> dict[str, Any]:
         """The content of ``result.json``."""
-        return {"headline": self.headline, **self.bare_facts(), **self._findings()}
+        found = self.judgement
+        trust = {
+            "verdict": found.trust,
+            "findings": [
+                {**one.facts(), "sentence": describe.doubt(one, self.edge_checks, self.explanations)}
+                for one in found.findings
+            ],
+            "next": list(found.options),
+        }
+        return {"headline": self.headline, "trust": trust, **self.bare_facts(), **self._findings()}
 
     def bare_facts(self) -> dict[str, Any]:
         """What is known without looking at the draws: what a run that goes on from here needs."""
@@ -323,7 +336,11 @@ class Solution:
             "version": self.version,
             "seconds": self.seconds,
             "parameters": None if self.parameters is None else self.parameters.facts(),
-            "optimiser": {"status": self.optimiser_status, "notices": list(self.optimum_notices)},
+            "optimiser": {
+                "status": self.optimiser_status,
+                "notices": list(self.optimum_notices),
+                "doubts": [[doubt, plain(value)] for doubt, value in self.doubts],
+            },
             "origin": dict(self.graph.origin),
             "precisions": _precision_facts(self.graph),
             "options": self.options.as_dict(),
@@ -354,10 +371,44 @@ class Solution:
             "explanations": [describe.explanation_facts(self.graph, one) for one in self.explanations],
         }
 
+    @cached_property
+    def judgement(self) -> Judgement:
+        """Whether to trust all this, why not, and what to try next."""
+        robust = self.options.robust
+        ended = self.status not in (Status.STALLED, Status.DIVERGED) and self.optimiser_status != "step limit"
+        evidence = Evidence(
+            converged=ended,
+            certificate=self.certificate,
+            probabilities=[one.probability for one in self.explanations],
+            contested=self.is_contested,
+            robust=robust is not None,
+            noise_estimated=self.options.noise == "auto",
+            odometry_trusted=robust is not None and robust.trust_odometry is not None,
+            found=self.doubts,
+        )
+        return judge(self.analysis, evidence)
+
     @property
     def headline(self) -> str:
-        """The first line of :meth:`summary`: how many explanations there are, else what was solved and how that ended."""
-        return describe.explained(self.explanations) if self.is_contested else self._counts
+        """The first line of :meth:`summary`: whether to trust the result, and the one reason that matters most."""
+        return describe.judgement(self.judgement, self.edge_checks, self.explanations, self._reasons())
+
+    def _reasons(self) -> list[str]:
+        """What speaks for the result, where nothing speaks against it."""
+        checked, verdicts = self.edge_checks.n_checked, self.verdicts
+        noise = "estimated" if self.options.noise == "auto" else "stated"
+        if verdicts is None or not len(verdicts.distrusted):
+            reasons = [f"{checked} edges agree with each other within the {noise} noise"]
+        else:
+            kept = self.graph.n_edges - len(verdicts.distrusted)
+            reasons = [
+                f"{kept} of {self.graph.n_edges} edges agree with each other within the {noise} noise and outweigh the rest"
+            ]
+        if self.certificate is not None and self.certificate.certified and not self.is_proof_a_detail:
+            reasons.append("no better poses exist")
+        if self.diagnostics is not None:
+            reasons.append(f"draws are {self.diagnostics.level}")
+        return reasons
 
     @property
     def _counts(self) -> str:
@@ -370,6 +421,8 @@ class Solution:
     def _summary_lines(self) -> list[str]:
         graph = self.graph
         lines = [
+            self.headline,
+            *describe.further_doubts(self.judgement, self.edge_checks, self.explanations),
             *self._explanation_lines(),
             self._counts,
             f"U = {self.potential:.6g} at the estimate; graph consistency {graph_consistency(graph, self.estimate):.4f}",
@@ -526,6 +579,7 @@ class Solution:
             ),
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),
+            doubts=doubts_from(facts["optimiser"]["doubts"]),
             tuning=facts["tuning"],
             likelihood=stored.likelihood,
             parameters=parameters,

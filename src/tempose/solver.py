@@ -23,6 +23,7 @@ from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.analysis.shared_errors import shared_errors
+from tempose.analysis.trust import Doubt, doubts_from
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
 from tempose.dynamics.options import Langevin
@@ -137,6 +138,7 @@ class Optimum:
     notices: tuple[str, ...] = ()  # of a robust solve: what competes with it, and what it does not identify
     likelihood: RobustLikelihood | None = None  # of a robust solve
     weighing: Weighing | None = None  # explanations, if the ids are an order in time
+    doubts: tuple[tuple[Doubt, float], ...] = ()  # with how many or how much of each
 
 
 class Run:
@@ -216,7 +218,7 @@ class Run:
             analysis=self.analysis or self.make_analysis(), optimiser_status=optimum.status,
             tuning={"fastest_frequency": self.tuning.fastest, "slowest_frequency": self.tuning.slowest},
             optimum_notices=optimum.notices, likelihood=posterior.likelihood, parameters=optimum.parameters,
-            others=optimum.others, weighing=optimum.weighing,
+            others=optimum.others, weighing=optimum.weighing, doubts=optimum.doubts,
             fingerprint=self.fingerprint if self.is_whole else "", temporary=self.temporary,
         )  # fmt: skip
 
@@ -380,9 +382,14 @@ def _optimise_with_noise(run: Run) -> Optimum:
     )  # fmt: skip
     fitted = found.fit
     notices: list[str] = []
+    doubts: list[tuple[Doubt, float]] = []
     if robust is not None:
+        parts = loose_parts(fitted.graph, fitted.inlier_probability)
         notices += describe.competing(found)
-        notices += describe.loose_parts(fitted.graph, loose_parts(fitted.graph, fitted.inlier_probability))
+        notices += describe.loose_parts(fitted.graph, parts)
+        others = len(found.competitors) + len(found.alternatives)
+        doubts += [(Doubt.COMPETING, others)] if others else []
+        doubts += [(Doubt.LOOSE_PARTS, len(parts))] if parts else []
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
@@ -391,15 +398,19 @@ def _optimise_with_noise(run: Run) -> Optimum:
         if not held:
             check = chain_correlation(posterior, fitted.poses, streams.generator(options.seed, "check"))
             held = describe.correlated_errors(check)
+            if held and check is not None:
+                doubts.append((Doubt.CORRELATED, check.worst[2]))
         notices += held
         if options.edge_errors == "independent":
             met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
             notices += describe.shared_errors(met)
+            if met is not None and met.is_shared:
+                doubts.append((Doubt.SHARED, math.nan))
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(
         fitted.poses, trace, status, None, fitted.parameters, notices=tuple(notices),
-        likelihood=None if robust is None else fitted.likelihood, weighing=found.weighing,
+        likelihood=None if robust is None else fitted.likelihood, weighing=found.weighing, doubts=tuple(doubts),
     )  # fmt: skip
     if not options.certify:
         return optimum
@@ -501,4 +512,5 @@ def _resumed(run: Run) -> Optimum | None:
         None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"]), stored.others,
         tuple(facts["optimiser"]["notices"]), stored.likelihood,
         Weighing.from_arrays(run.stated.graph.node_ids, stored.explanations) if stored.explanations else None,
+        doubts_from(facts["optimiser"]["doubts"]),
     )  # fmt: skip

@@ -193,6 +193,23 @@ class EdgeChecks:
         """Edges too surprising for their number (Bonferroni, 1%), the most surprising first."""
         return self.order[self.p_value[self.order] < SURPRISING / max(self.n_checked, 1)]
 
+    @property
+    def scatter(self) -> float:
+        """How much the typical edge scatters, over what was stated: the root of the median ratio of z² to χ²'s median."""
+        rows = self.order
+        return (
+            float(np.sqrt(np.median(self.z2[rows] / special.chdtri(self.freedom[rows], 0.5))))
+            if len(rows)
+            else math.nan
+        )
+
+    @property
+    def misfits(self) -> Index:
+        """Edges too surprising for their number even if the noise is what the others show (never less than was stated)."""
+        rows = self.order
+        p = special.chdtrc(self.freedom[rows], self.z2[rows] / max(self.scatter, 1.0) ** 2)
+        return rows[p < SURPRISING / max(self.n_checked, 1)]
+
     def inlier_probability(self, likelihood: RobustLikelihood) -> Array:
         """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
 

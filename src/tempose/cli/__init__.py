@@ -17,6 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = build_parser(command).parse_args(words)
+    arguments.words = list(words)
     from tempose.cli import console
 
     console.notice(arguments, *getattr(arguments, "hints", ()))

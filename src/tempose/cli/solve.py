@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import threading
 from dataclasses import replace
@@ -128,13 +129,35 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
             shift = f" and {errors.mean_translation:.4g}" if graph.has_translation.any() else ""
             console.say(arguments, f"error to the truth: mean {errors.mean_rotation_deg:.4g}°{shift} ({words})")
     page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
-    console.say(arguments, f"written to {home}{page}")
+    console.say(arguments, f"written to {home}{page}", *_next(arguments, solution.judgement.options))
     console.emit(arguments, {**solution.facts(), **record})
     if solution.status == "interrupted":
         kept = solution.draws.n_draws if solution.draws is not None else 0
         console.say(arguments, f"interrupted: {kept} draws are kept; the same command goes on from here")
         return 1
     return 0
+
+
+def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
+    """The command to try next: this one with other options, into a directory of its own."""
+    words: list[str] = getattr(arguments, "words", [])
+    if not options or words[:1] != ["solve"]:
+        return []
+    at = next((k for k, word in enumerate(words) if word in ("-o", "--output")), None)
+    if at is None:  # written as -oDIR or --output=DIR
+        return []
+    named = {word for word in options if word.startswith("--")}
+    kept, skip = [], False
+    for k, word in enumerate(words):
+        if skip:
+            skip = False
+        elif k == at + 1:
+            kept.append(f"{word.rstrip('/')}-2")
+        elif word in named:  # what it was told before is replaced
+            skip = k + 1 < len(words) and not words[k + 1].startswith("-")
+        else:
+            kept.append(word)
+    return [f"next: {shlex.join(['tempose', *kept, *options])}"]
 
 
 def prepare_directory(home: Path, overwrite: bool) -> None:

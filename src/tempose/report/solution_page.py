@@ -12,6 +12,7 @@ from tempose._typing import Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.analysis.overview import precisions
 from tempose.analysis.summary import median_sigma
+from tempose.analysis.trust import Trust
 from tempose.geometry import align
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -92,10 +93,14 @@ def plot(solution: Solution, path: str | Path | None = None, truth: Poses | None
 
 
 def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
-    good: Tone = "neutral" if solution.is_contested else "good"  # a green light would be read as: this is the answer
-    tone = good if solution.status == "solved" else "warn"
     facts = [
-        Fact("status", solution.status, f"in {solution.seconds:.1f} s", tone),
+        _trust(solution),
+        Fact(
+            "status",
+            solution.status,
+            f"in {solution.seconds:.1f} s",
+            "neutral" if solution.status == "solved" else "warn",
+        ),
         *([] if solution.is_proof_a_detail else _verdict(solution)),
         *_modes_verdict(solution),
         *_sampling_verdict(solution),
@@ -141,6 +146,15 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     return facts
 
 
+def _trust(solution: Solution) -> Fact:
+    """Whether to trust it, and why, before anything else."""
+    found = solution.judgement
+    tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
+    why = solution.headline.partition(": ")[2]
+    more = describe.further_doubts(found, solution.edge_checks, solution.explanations)
+    return Fact("verdict", found.trust, "; ".join([why, *more]), tones[found.trust])
+
+
 def _fit(solution: Solution) -> list[Fact]:
     if solution.parameters is not None and solution.verdicts is None:  # χ² is 1 whatever the noise: it was made so
         note = describe.estimated_noise(solution.graph, solution.parameters)
@@ -172,7 +186,10 @@ def _verdict(solution: Solution) -> list[Fact]:
         gap = f"proven{kept}: no poses are better by more than {proof.relative_suboptimality:.1g} of U"
         if solution.is_proof_a_detail:
             return [Fact("proof about the kept edges", "no better poses for these", describe.kept_proof(proof))]
-        return [Fact("proof", "global optimum", gap, "good")]
+        good: Tone = (
+            "good" if solution.judgement.trust is Trust.TRUST else "neutral"
+        )  # green reads as: this is the answer
+        return [Fact("proof", "global optimum", gap, good)]
     if proof.certified is None:
         return [Fact("proof", f"U* ≥ {proof.lower_bound:.4g}", describe.certificate(proof), "neutral")]
     return [Fact("proof", "none", describe.certificate(proof), "warn")]
@@ -208,7 +225,7 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
                 ends[kept], ends[one.given_up],
             )
         )  # fmt: skip
-    headline = solution.headline
+    headline = describe.explained(found)
     return Explanations(headline[0].upper() + headline[1:], _WHAT_HOLDS, cards, graph.is_planar)
 
 

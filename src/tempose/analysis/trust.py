@@ -1,0 +1,232 @@
+"""Whether a result can be trusted: one judgement out of everything that was found, and what to try next.
+
+Nothing is computed here but the judgement. Each doubt has a fixed weight by what it means for somebody who uses the poses and their
+error bars: an answer that may be wrong by more than it says is not to be trusted; one that is right under a condition that nobody
+has checked is to be trusted with care.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tempose._support.plain import plain
+from tempose.analysis.analysis import Analysis
+from tempose.analysis.diagnostics import RHAT_BAD, Level, Trouble
+from tempose.analysis.summary import median_sigma
+from tempose.optimum.certificate import Certificate, Proof
+
+__all__ = ["Doubt", "Evidence", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
+
+HARDLY_DETERMINED_DEG = 30.0  # per axis: by then a frame of reference has no use
+FAR_OFF = 2.0  # factor by which error bars are too small
+FEW_WRONG = 0.05  # share of edges; more of them pull every pose
+MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
+
+
+class Trust(StrEnum):
+    """How far a result can be trusted."""
+
+    TRUST = "trust it"
+    CARE = "trust it with care"
+    NOT = "do not trust it"
+
+    @property
+    def weight(self) -> int:
+        """0, 1, 2: the larger, the worse."""
+        return list(Trust).index(self)
+
+
+class Doubt(StrEnum):
+    """What speaks against trusting a result."""
+
+    NOT_CONVERGED = "not converged"
+    UNDECIDED = "several explanations"
+    NO_ERROR_BARS = "no error bars"
+    HARDLY_DETERMINED = "hardly determined"
+    CONTRADICTIONS = "edges contradict the rest"
+    NOISE_UNDERSTATED = "noise understated"
+    NOISE_OVERSTATED = "noise overstated"
+    DRAWS_BAD = "draws bad"
+    DRAWS_TOO_FEW = "too few draws"
+    MODES = "modes of unknown odds"
+    COMPETING = "competing solutions"
+    MANY_DISTRUSTED = "many edges distrusted"
+    LOOSE_PARTS = "parts that one edge holds"
+    CORRELATED = "correlated errors"
+    SHARED = "shared errors"
+    UNDETERMINED = "not determined in the world"
+    UNCHECKED = "nothing is checked"
+    NOT_PROVEN = "not proven"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One doubt.
+
+    Attributes
+    ----------
+    value
+        The number that tells how bad it is: a count, a factor, a percentage or degrees, by the kind of doubt.
+    options
+        What to add to the command to do something about it; none if nothing helps.
+    """
+
+    doubt: Doubt
+    trust: Trust
+    value: float = math.nan
+    options: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "doubt": self.doubt,
+            "trust": self.trust,
+            "value": plain(float(self.value)),
+            "options": list(self.options),
+        }
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is to be thought of a result: the findings, the gravest first."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def trust(self) -> Trust:
+        """As far as the gravest finding allows."""
+        return self.findings[0].trust if self.findings else Trust.TRUST
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What to add to the command next: for the first finding that something can be done about."""
+        return next((found.options for found in self.findings if found.options), ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a solve knows beside its analysis.
+
+    Attributes
+    ----------
+    converged
+        Whether the optimiser did.
+    certificate
+        What is proven, or ``None``.
+    probabilities
+        Of the explanations, the reported one first; empty if they were not searched for.
+    contested
+        Whether there are others worth mentioning.
+    robust, noise_estimated, odometry_trusted
+        What was asked for already, so that it is not advised again.
+    found
+        Doubts that came up in the search for the optimum, with how many each.
+    """
+
+    converged: bool
+    certificate: Certificate | None
+    probabilities: Sequence[float] = ()
+    contested: bool = False
+    robust: bool = False
+    noise_estimated: bool = False
+    odometry_trusted: bool = False
+    found: Sequence[tuple[Doubt, float]] = ()
+
+
+def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ...]:
+    """Doubts as they stand in ``result.json``."""
+    return tuple((Doubt(name), math.nan if value is None else float(value)) for name, value in facts)
+
+
+def judge(analysis: Analysis, evidence: Evidence) -> Judgement:
+    """Weigh everything that was found."""
+    findings = [
+        *_search(evidence),
+        *_fit(analysis, evidence),
+        *_error_bars(analysis),
+        *_draws(analysis),
+        *_proof(evidence),
+    ]
+    return Judgement(tuple(sorted(findings, key=lambda one: -one.trust.weight)))
+
+
+def _search(evidence: Evidence) -> Iterator[Finding]:
+    """Of the optimum, its competitors, and what came up on the way."""
+    if not evidence.converged:
+        yield Finding(Doubt.NOT_CONVERGED, Trust.NOT)
+    if evidence.contested:
+        first = evidence.probabilities[0]
+        options = () if evidence.odometry_trusted else ("--trust-odometry",)
+        yield Finding(Doubt.UNDECIDED, Trust.NOT if first < 0.5 else Trust.CARE, 100.0 * first, options)
+    for doubt, value in evidence.found:
+        if doubt is Doubt.COMPETING and evidence.contested:
+            continue  # told already, with probabilities
+        grave = doubt is Doubt.CORRELATED and value > FAR_OFF
+        yield Finding(
+            doubt,
+            Trust.NOT if grave else Trust.CARE,
+            value,
+            ("--edge-errors", "shared") if doubt is Doubt.SHARED else (),
+        )
+
+
+def _fit(analysis: Analysis, evidence: Evidence) -> Iterator[Finding]:
+    """Whether the measurements agree with each other and with their noise."""
+    checks, chi = analysis.edge_checks, analysis.reduced_chi_square
+    if checks.determined and not checks.n_checked:
+        yield Finding(Doubt.UNCHECKED, Trust.CARE)
+        return
+    off = math.sqrt(chi)  # by which σ should be larger
+    wrong = 0 if evidence.robust else len(checks.misfits)
+    if wrong:
+        grave = wrong > FEW_WRONG * checks.n_checked or off > FAR_OFF
+        yield Finding(Doubt.CONTRADICTIONS, Trust.NOT if grave else Trust.CARE, wrong, ("--robust", "--noise", "auto"))
+    elif not evidence.noise_estimated and math.isfinite(chi) and not 0.5 < chi < 2.0:
+        doubt = Doubt.NOISE_UNDERSTATED if chi > 1.0 else Doubt.NOISE_OVERSTATED
+        # error bars that are too wide mislead nobody, but ten times too wide they say nothing
+        trust = Trust.NOT if off > FAR_OFF or off < 0.1 else Trust.CARE
+        yield Finding(doubt, trust, off, ("--noise", "auto"))
+    verdicts = analysis.verdicts
+    if verdicts is not None and analysis.weighing is None:
+        share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
+        if share > MANY_DISTRUSTED:
+            yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)
+
+
+def _error_bars(analysis: Analysis) -> Iterator[Finding]:
+    nodes = analysis.nodes
+    if nodes is None:
+        yield Finding(Doubt.NO_ERROR_BARS, Trust.NOT)
+        return
+    if analysis.is_loose:
+        yield Finding(Doubt.UNDETERMINED, Trust.CARE)
+        return
+    turn = median_sigma(nodes.sigma_rot_deg)
+    if turn > HARDLY_DETERMINED_DEG:
+        yield Finding(Doubt.HARDLY_DETERMINED, Trust.NOT, turn)
+
+
+def _draws(analysis: Analysis) -> Iterator[Finding]:
+    found, modes = analysis.diagnostics, analysis.modes
+    if modes is not None and len(modes) > 1 and not modes.weighed:
+        yield Finding(Doubt.MODES, Trust.CARE, len(modes), ("--sampler", "tempering"))
+    if found is None:
+        return
+    worth = found.least_ess if math.isfinite(found.least_ess) else float(found.draws_per_chain * found.n_chains)
+    if found.level is Level.BAD and (found.worst_rhat.value > RHAT_BAD or found.stuck or found.not_finite):
+        yield Finding(Doubt.DRAWS_BAD, Trust.NOT, found.worst_rhat.value)
+    elif found.level is Level.BAD or Trouble.TOO_FEW in {trouble for trouble, _ in found.troubles}:
+        yield Finding(Doubt.DRAWS_TOO_FEW, Trust.CARE, worth)
+
+
+def _proof(evidence: Evidence) -> Iterator[Finding]:
+    """That the poses may be a local optimum: only where a proof was possible, and about all edges."""
+    proof = evidence.certificate
+    if proof is None or evidence.robust or proof.certified is not False:
+        return
+    if proof.proof is Proof.NEGATIVE_EIGENVALUE and proof.relative_suboptimality > 1e-3:
+        yield Finding(Doubt.NOT_PROVEN, Trust.CARE, 100.0 * proof.relative_suboptimality, ("--starts", "20"))

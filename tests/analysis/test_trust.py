@@ -1,0 +1,115 @@
+"""One judgement on a result: each doubt by a graph that has it, and none where there is nothing to doubt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tempose
+from helpers.two_explanations import contested
+from tempose import describe
+from tempose.analysis.trust import Doubt, Trust
+from tempose.cli import main
+from tempose.simulation import simulate
+
+
+def doubts(solution):
+    return [one.doubt for one in solution.judgement.findings]
+
+
+def scaled(graph, sigma):
+    """With σ of every edge multiplied by a factor."""
+    return replace(
+        graph,
+        concentration=graph.concentration / sigma**2,
+        translation_precision=graph.translation_precision / sigma**2,
+    )
+
+
+@pytest.fixture(scope="module")
+def good():
+    return simulate(20, completeness=0.5, sigma_rot_deg=2.0, seed=3).graph
+
+
+def test_a_graph_whose_noise_is_as_stated_is_trusted(good):
+    solution = tempose.solve(good, draws=0)
+    assert solution.judgement.trust is Trust.TRUST and not doubts(solution) and not solution.judgement.options
+    assert solution.headline.startswith("trust it: ") and "next:" not in solution.summary()
+
+
+@pytest.mark.parametrize(
+    ("sigma", "doubt", "trust"),
+    [
+        (0.2, Doubt.NOISE_UNDERSTATED, Trust.NOT),
+        (0.6, Doubt.NOISE_UNDERSTATED, Trust.CARE),
+        (3.0, Doubt.NOISE_OVERSTATED, Trust.CARE),
+        (30.0, Doubt.NOISE_OVERSTATED, Trust.NOT),
+    ],
+)
+def test_noise_that_is_stated_wrong_is_found_and_what_helps_is_named(good, sigma, doubt, trust):
+    solution = tempose.solve(scaled(good, sigma), draws=0)
+    first = solution.judgement.findings[0]
+    assert (first.doubt, first.trust) == (doubt, trust)
+    assert first.value == pytest.approx(1.0 / sigma, rel=0.1)
+    assert first.options == ("--noise", "auto")
+    again = tempose.solve(scaled(good, sigma), noise="auto", draws=0)  # what was advised does help
+    assert again.judgement.trust is Trust.TRUST
+
+
+def test_wrong_edges_are_named_with_the_command_that_finds_them(tmp_path, capsys):
+    file = str(tmp_path / "wrong.g2o")
+    assert main(["simulate", "--nodes", "20", "--wrong-edges", "0.2", "--seed", "4", "-o", file, "--quiet"]) == 0
+    out = str(tmp_path / "first")
+    assert main(["solve", file, "-o", out, "--draws", "0", "--no-report", "--noise", "given"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("do not trust it: ") and lines[0].endswith(" edges contradict the rest")
+    command = lines[-1].removeprefix("next: tempose ")
+    assert command == f"solve {file} -o {out}-2 --draws 0 --no-report --robust --noise auto"
+    assert main(command.split()) == 0
+    assert not capsys.readouterr().out.startswith("do not trust it")
+    facts = json.loads((tmp_path / "first" / "result.json").read_text())["trust"]
+    assert facts["verdict"] == "do not trust it" and facts["next"] == ["--robust", "--noise", "auto"]
+    assert facts["findings"][0]["doubt"] == "edges contradict the rest"
+
+
+def test_a_chain_is_checked_by_nothing():
+    graph = simulate(10, shape="trajectory", loops_per_node=0.0, seed=1).graph
+    assert doubts(tempose.solve(graph, draws=0)) == [Doubt.UNCHECKED]
+
+
+def test_an_answer_that_is_less_likely_than_not_is_not_to_be_trusted():
+    solution = contested(True)
+    first = solution.judgement.findings[0]
+    assert (first.doubt, first.trust, first.value) == (Doubt.UNDECIDED, Trust.CARE, pytest.approx(55.0))
+    rare = tuple(replace(one, probability=0.3) for one in solution.weighing.explanations)
+    weighing = replace(solution.weighing, explanations=rare)
+    less = replace(solution, weighing=weighing, analysis=replace(solution.analysis, weighing=weighing))
+    assert less.judgement.trust is Trust.NOT
+
+
+def test_few_draws_are_too_few_and_good_ones_no_doubt(good):
+    few = tempose.solve(good, draws=8)
+    assert Doubt.DRAWS_TOO_FEW in doubts(few) and few.judgement.trust is Trust.CARE
+    many = tempose.solve(good, draws=1200, seed=1)
+    assert not doubts(many) and "draws are " in many.headline
+
+
+def test_doubts_come_back_from_the_file(tmp_path):
+    solution = contested(True)
+    kept = replace(solution, doubts=((Doubt.SHARED, np.nan), (Doubt.COMPETING, 2.0)))
+    kept.save(tmp_path)
+    again = tempose.Solution.load(tmp_path)
+    assert again.summary() == kept.summary()
+    assert "edges that meet err alike" in again.summary()
+    assert "other solutions" not in again.summary()  # explanations, with probabilities, are told in their place
+
+
+def test_every_doubt_has_its_words(good):
+    solution = tempose.solve(good, draws=0)
+    first = tempose.solve(scaled(good, 0.6), draws=0).judgement.findings[0]
+    for one in Doubt:
+        if one is not Doubt.UNDECIDED:
+            assert describe.doubt(replace(first, doubt=one), solution.edge_checks, ())
