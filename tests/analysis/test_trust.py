@@ -13,6 +13,8 @@ from helpers.two_explanations import contested
 from tempose import describe
 from tempose.analysis.trust import Doubt, Trust
 from tempose.cli import main
+from tempose.report.page import render_page
+from tempose.report.solution_page import report_data
 from tempose.simulation import simulate
 
 
@@ -38,6 +40,10 @@ def test_a_graph_whose_noise_is_as_stated_is_trusted(good):
     solution = tempose.solve(good, draws=0)
     assert solution.judgement.trust is Trust.TRUST and not doubts(solution) and not solution.judgement.options
     assert solution.headline.startswith("trust it: ") and "next:" not in solution.summary()
+    told = report_data(solution).verdict
+    assert (told.value, told.tone) == ("Trust it", "good") and told.note.startswith(
+        solution.headline[len("trust it: ") :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,14 @@ def test_wrong_edges_are_named_with_the_command_that_finds_them(tmp_path, capsys
     facts = json.loads((tmp_path / "first" / "result.json").read_text())["trust"]
     assert facts["verdict"] == "do not trust it" and facts["next"] == ["--robust", "--noise", "auto"]
     assert facts["findings"][0]["doubt"] == "edges contradict the rest"
+
+
+def test_the_page_has_the_verdict_then_the_picture_then_numbers(good):
+    text = render_page(report_data(tempose.solve(scaled(good, 0.2), draws=0)))
+    places = [
+        text.index(part) for part in ('class="banner bad"', "Do not trust it", 'id="viewer"', '<ul class="tiles">')
+    ]
+    assert places == sorted(places)
 
 
 def test_a_chain_is_checked_by_nothing():

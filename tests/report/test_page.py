@@ -205,7 +205,7 @@ def places_of(kind: str, picture: str) -> np.ndarray:
 def test_explanations_stand_on_top_in_the_same_view(planar):
     text = render_page(make_data(explanations=two_cards(planar=planar), details=[Fact("proof", "of the kept edges")]))
     assert text.index('class="explanations"') < text.index('<ul class="tiles">') < text.index('class="details"')
-    first, second = re.findall(r"<svg viewBox.*?</svg>", text[: text.index('<ul class="tiles">')], re.S)
+    first, second = re.findall(r"<svg viewBox.*?</svg>", text[: text.index('id="viewer"')], re.S)
     assert np.array_equal(places_of("nodes", first), places_of("nodes", second))
     for picture, lost in ((first, 0), (second, 1)):
         assert [len(places_of(kind, picture)) for kind in ("nodes", "moved", "lost")] == [10, 2, lost]

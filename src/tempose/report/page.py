@@ -22,6 +22,7 @@ from tempose.report.widgets import (
     Fact,
     Histogram,
     PageFrame,
+    banner,
     colour_limits,
     details_box,
     histogram_bins,
@@ -86,8 +87,10 @@ class ReportData:
     ----------
     title, subtitle
         E.g. ``"garage.g2o"`` and ``"1661 nodes, 6275 edges, 1 component"``.
+    verdict
+        Whether to trust all this: stands on top.
     headline
-        The tiles on top, the verdict first.
+        The tiles below the picture.
     details
         Tiles at the end of the page.
     explanations
@@ -146,6 +149,7 @@ class ReportData:
 
     title: str
     subtitle: str = ""
+    verdict: Fact | None = None
     headline: Sequence[Fact] = ()
     details: Sequence[Fact] = ()
     explanations: Explanations | None = None
@@ -247,7 +251,7 @@ def render_page(data: ReportData) -> str:
         data.settings,
         _SCRIPTS,
         page_payload(data),
-        "" if data.explanations is None else data.explanations.html(),
+        banner(data.verdict) + ("" if data.explanations is None else data.explanations.html()),
     )
     return frame.around("page.html", {"gauge": text(data.gauge), "details": details_box(data.details)})
 

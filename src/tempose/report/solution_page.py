@@ -41,6 +41,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
     return ReportData(
         title=Path(graph.origin.get("file", "pose graph")).name,
         subtitle=describe.counts(graph),
+        verdict=_trust(solution),
         headline=_headline(solution, truth, length_unit),
         details=_verdict(solution) if solution.is_proof_a_detail else [],
         explanations=_explanations(solution, length_unit),
@@ -147,12 +148,14 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
 
 
 def _trust(solution: Solution) -> Fact:
-    """Whether to trust it, and why, before anything else."""
-    found = solution.judgement
+    """Whether to trust it, why, and how sure it is, before anything else."""
+    found, nodes = solution.judgement, solution.nodes
     tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
     why = solution.headline.partition(": ")[2]
     more = describe.further_doubts(found, solution.edge_checks, solution.explanations)
-    return Fact("verdict", found.trust, "; ".join([why, *more]), tones[found.trust])
+    if nodes is not None:
+        more.append(f"median 1σ per axis{_condition(solution)}: {describe.sigmas(nodes)}")
+    return Fact("verdict", found.trust.capitalize(), "\n".join([why, *more]), tones[found.trust])
 
 
 def _fit(solution: Solution) -> list[Fact]:

@@ -83,7 +83,7 @@ class PageFrame:
     title, subtitle, version
         Head and foot.
     facts
-        Headline tiles.
+        Tiles with numbers.
     notices
         One box of lines; none if empty.
     settings
@@ -93,7 +93,7 @@ class PageFrame:
     payload
         What the scripts read, as JSON.
     top
-        What stands above the tiles, escaped already.
+        What stands above everything, escaped already.
     """
 
     title: str
@@ -108,24 +108,25 @@ class PageFrame:
 
     def around(self, template: str, parts: Mapping[str, str]) -> str:
         """The page, with a template file filled with ``parts`` (escaped already) as its content."""
+        numbers = tiles(self.facts) + notices_box(self.notices)
+        content = asset(template)
         own = {
             "title": text(self.title),
             "subtitle": text(self.subtitle),
             "version": text(f"tempose {self.version}".strip()),
             "top": self.top,
-            "tiles": "\n".join(map(tile, self.facts)),
-            "notices": notices_box(self.notices),
+            "numbers": "" if "{{numbers}}" in content else numbers,  # a template may have another place for them
             "settings": settings_rows(self.settings),
             "style": asset("page.css"),
             "script": "\n".join(map(asset, self.scripts)),
             "data": to_json(dict(self.payload)),
         }
-        return _fill("frame.html", {**own, "content": _fill(template, parts)})
+        return _fill(asset("frame.html"), {**own, "content": _fill(content, {**parts, "numbers": numbers})})
 
 
 def _fill(template: str, parts: Mapping[str, str]) -> str:
-    """Put parts in the places ``{{name}}`` of a template file; user text that looks like a place stays text."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset(template))
+    """Put parts in the places ``{{name}}`` of a template; user text that looks like a place stays text."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 def colour_limits(values: Array | None) -> tuple[float, float] | None:
@@ -269,12 +270,29 @@ def tile(fact: Fact) -> str:
     )
 
 
+def tiles(facts: Sequence[Fact]) -> str:
+    """A grid of tiles, or nothing."""
+    return '<ul class="tiles">{}</ul>'.format("\n".join(map(tile, facts))) if facts else ""
+
+
+def banner(fact: Fact | None) -> str:
+    """The one thing to know, across the whole page, or nothing."""
+    if fact is None:
+        return ""
+    mark = f'<span class="mark" aria-hidden="true">{_MARK[fact.tone]}</span>' if _MARK[fact.tone] else ""
+    first, *more = fact.note.split("\n")
+    rest = "".join(f'<p class="note">{text(line)}</p>' for line in more)
+    return (
+        f'<section class="banner {fact.tone}" aria-label="{text(fact.label)}"><p class="value">{mark}{text(fact.value)}'
+        f'<span class="why">{text(first)}</span></p>{rest}</section>'
+    )
+
+
 def details_box(facts: Sequence[Fact]) -> str:
     """Tiles that nobody should take for the headline, or nothing."""
     if not facts:
         return ""
-    tiles = "\n".join(map(tile, facts))
-    return f'<section class="details" aria-label="Details"><h2>Details</h2><ul class="tiles">{tiles}</ul></section>'
+    return f'<section class="details" aria-label="Details"><h2>Details</h2>{tiles(facts)}</section>'
 
 
 def notices_box(notices: Sequence[str]) -> str:
