@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
@@ -18,6 +19,7 @@ import numpy as np
 
 from tempose import describe, paper
 from tempose._support import streams
+from tempose._support.files import at_work_in
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
@@ -118,11 +120,12 @@ def solve(
     )  # fmt: skip
     if priors is not None:
         graph = priors.added_to(graph)
-    run = Run(graph, options, directory, hook, progress or silent, stop or threading.Event())
-    for stage in STAGES if analyse else STAGES[:-1]:
-        stage(run)
-    run.is_done = True
-    return run.solution()
+    with nullcontext() if directory is None else at_work_in(directory):
+        run = Run(graph, options, directory, hook, progress or silent, stop or threading.Event())
+        for stage in STAGES if analyse else STAGES[:-1]:
+            stage(run)
+        run.is_done = True
+        return run.solution()
 
 
 @dataclass(frozen=True)

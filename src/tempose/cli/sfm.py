@@ -80,9 +80,9 @@ def add_parser(commands: Commands, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
+    from tempose.cli.solve import prepared_directory
     from tempose.io import read_poses
     from tempose.sfm.options import SfmOptions
-    from tempose.sfm.pipeline import read_views, reconstruct_views
 
     options = SfmOptions(
         scales=arguments.scales,
@@ -91,9 +91,17 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         calibration_error=arguments.calibration_error,
     )
-    source, home = Path(arguments.source), Path(arguments.output)
+    home = Path(arguments.output)
     truth = None if arguments.truth is None else read_poses(arguments.truth)
-    _prepare(home, arguments.overwrite)
+    with prepared_directory(home, overwrite=False):
+        return _reconstruct(arguments, options, truth)
+
+
+def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Poses | None) -> int:
+    from tempose.sfm.pipeline import read_views, reconstruct_views
+
+    source, home = Path(arguments.source), Path(arguments.output)
+    _discard(home, arguments.overwrite)
     images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
     with console.progress_bar(arguments) as progress:
         began = time.perf_counter()
@@ -117,11 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _prepare(home: Path, overwrite: bool) -> None:
-    """Make the output directory. Features and matches, which take minutes, stay unless they are to be made again."""
-    from tempose.cli.solve import prepare_directory
-
-    prepare_directory(home, overwrite=False)
+def _discard(home: Path, overwrite: bool) -> None:
+    """Take away what an earlier run left. Features and matches, which take minutes, stay unless they are to be made again."""
     for old in home.glob(f"{FEATURES}*") if overwrite else ():  # SQLite's journals, too
         old.unlink()
     if (home / "cameras" / "result.json").is_file():  # of an earlier version: other error bars of the same cameras

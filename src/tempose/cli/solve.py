@@ -6,9 +6,12 @@ import argparse
 import shlex
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command, add_graph
@@ -17,6 +20,10 @@ from tempose.cli.inputs import SolveInput, add_reading, read_record
 from tempose.errors import OptionError
 from tempose.io.options import ReadOptions
 from tempose.options import SolveOptions
+
+if TYPE_CHECKING:
+    from tempose.model.graph import PoseGraph
+    from tempose.model.poses import Poses
 
 HEADINGS = {"noise": "noise and wrong edges", "start": "optimum", "draws": "draws and error bars"}
 
@@ -103,13 +110,21 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
 def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: SolveOptions) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
     from tempose.io import read_poses
-    from tempose.report.solution_page import write_report
-    from tempose.solver import solve
 
     graph = source.read()
     truth = None if source.truth is None else read_poses(source.truth)
     home = Path(arguments.output)
-    prepare_directory(home, getattr(arguments, "overwrite", False))
+    with prepared_directory(home, getattr(arguments, "overwrite", False)):
+        return _solve_and_write(arguments, source, options, graph, truth)
+
+
+def _solve_and_write(
+    arguments: argparse.Namespace, source: SolveInput, options: SolveOptions, graph: PoseGraph, truth: Poses | None
+) -> int:
+    from tempose.report.solution_page import write_report
+    from tempose.solver import solve
+
+    home = Path(arguments.output)
     stop = threading.Event()
     with console.progress_bar(arguments) as progress, _interruptible(stop):
         solution = solve(graph, options, directory=home, progress=progress, stop=stop)
@@ -160,19 +175,19 @@ def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
     return [f"next: {shlex.join(['tempose', *kept, *options])}"]
 
 
-def prepare_directory(home: Path, overwrite: bool) -> None:
-    """Make the output directory, or empty it of an earlier solve; never touch a directory that is not ours."""
+@contextmanager
+def prepared_directory(home: Path, overwrite: bool) -> Iterator[None]:
+    """Make the output directory, or empty it of an earlier solve, and keep other runs out of it; touch nothing that is not ours."""
+    from tempose._support.files import at_work_in
     from tempose.errors import FileError
     from tempose.io.result_directory import discard
 
-    try:
-        if home.exists() and not home.is_dir():
-            raise FileError(f"{home} is a file; give a directory to -o")
+    if home.exists() and not home.is_dir():
+        raise FileError(f"{home} is a file; give a directory to -o")
+    with at_work_in(home):
         if overwrite and any((home / name).exists() for name in ("result.json", "draws/draws.json")):
             discard(home)
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot write to {home}: {error.strerror}") from None
+        yield
 
 
 class _interruptible:  # noqa: N801

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tempose._support.files import write_atomically
+from tempose._support.files import at_work_in, write_atomically
 from tempose._support.packages import require
 from tempose._support.parallel import job_count, work_off
 from tempose._support.plain import json_text
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._support.tables import csv_rows
 from tempose.errors import MissingPackage
-from tempose.studies.experiment import Result, RunOptions, left_out, load
+from tempose.studies.experiment import Experiment, Result, RunOptions, left_out, load
 from tempose.studies.store import Cell, Row, Store, key
 
 NO_FIGURE = (
@@ -59,11 +59,18 @@ def run_experiment(
     experiment.check(name, options)
     jobs = 1 if experiment.timed else job_count(jobs)
     cells = experiment.cells(options)
-    store = Store(directory, name, {"quick": options.quick, "seed": options.seed, "seeds": options.seeds})
+    with at_work_in(directory):
+        return _run_and_write(name, experiment, cells, Path(directory), options, jobs, progress)
+
+
+def _run_and_write(
+    name: str, experiment: Experiment, cells: Sequence[Cell], home: Path, options: RunOptions, jobs: int,
+    progress: ProgressHook,
+) -> Outcome:  # fmt: skip
+    store = Store(home, name, {"quick": options.quick, "seed": options.seed, "seeds": options.seeds})
     done = run_cells(functools.partial(_run_cell, name), cells, store, phase=name, jobs=jobs, progress=progress)
     found = [{**cell, **row} for cell, rows in done for row in rows]
     result = Result(name, options, found, experiment.table(found))
-    home = Path(directory)
     written = write_table(home, result.facts(), result.table)
     notices = [f"{line['method']}: left out {line['cells']} times: {line['why']}" for line in left_out(found)]
     drawn = drawn_if_possible(functools.partial(experiment.draw, result, home))

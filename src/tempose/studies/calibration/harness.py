@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+from tempose._support.files import at_work_in
 from tempose._support.progress import ProgressHook, silent
 from tempose.errors import OptionError
 from tempose.options import SolveOptions
@@ -61,8 +63,9 @@ def calibrate(
     # settings in turn, so that a run that is stopped has some of each
     cells: list[Cell] = [{"setting": s.facts(), "graph": k} for k in range(graphs) for s in settings]
     run = functools.partial(_fit, options=options, seed=seed)
-    store = Store(directory, "calibrate", {"seed": seed, **facts})
-    done = run_cells(run, cells, store, phase="calibrating", jobs=jobs, progress=progress)
+    with nullcontext() if directory is None else at_work_in(directory):
+        store = Store(directory, "calibrate", {"seed": seed, **facts})
+        done = run_cells(run, cells, store, phase="calibrating", jobs=jobs, progress=progress)
     found = [FitRow.of_row(cell["setting"]["name"], {**cell, **rows[0]}) for cell, rows in done]
     rows = sorted(found, key=lambda row: (names.index(row.setting), row.graph))
     return Calibration(settings, tuple(rows), facts, seed)
