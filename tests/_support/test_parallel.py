@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -27,3 +31,39 @@ def test_a_worker_that_dies_is_told_in_one_line() -> None:
         list(work_off(die, range(3), jobs=1))
     with pytest.raises(OptionError, match="at least one process"):
         list(work_off(square, [1], jobs=0))
+
+
+WAITS = """
+import time
+from helpers.tasks import process
+from tempose._support.parallel import work_off
+if __name__ == "__main__":
+    for _, pid in work_off(process, [0], jobs=1):
+        print(pid, flush=True)
+        time.sleep(600)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text(WAITS)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    assert is_running(worker)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 60.0
+    while is_running(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(worker)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return not state.startswith("Z") and bool(state)  # a zombie waits for its new parent only

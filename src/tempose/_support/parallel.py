@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -23,7 +24,8 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
     """Each task with what ``function`` made of it, as they are finished.
 
     Always in other processes, even for one job: there, compiled kernels and BLAS have one thread, so that a number does not
-    depend on how many others are computed beside it. Function and tasks must be picklable.
+    depend on how many others are computed beside it. They end with this one, even if it is killed. Function and tasks must be
+    picklable.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
     with _one_thread_each():
         # spawned: a forked child of a process with threads may hang
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(jobs, len(todo)), context, initializer=_leave_interrupts_to_the_parent)
+        pool = ProcessPoolExecutor(min(jobs, len(todo)), context, initializer=_depend_on_the_parent)
         waiting: dict[Future[R], T] = {}
         try:
             for task in todo:
@@ -79,8 +81,17 @@ def _take(waiting: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
         yield waiting.pop(future), future.result()
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _depend_on_the_parent() -> None:
+    """Leave interrupts to the parent, and end with it: a parent that is killed cannot say that there is nothing more to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, name="parent", daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
