@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose._support.sealed import sealed_text
 from tempose.errors import DrawsError
 from tempose.model.graph import PoseGraph
 from tempose.optimum import TgMcmc
@@ -100,7 +101,7 @@ def test_a_result_of_another_version_is_refused_in_words(tmp_path: Path) -> None
     tempose.solve(graph(), draws=0).save(tmp_path)
     path = tmp_path / "result.json"
     facts = json.loads(path.read_text())
-    path.write_text(json.dumps({**facts, "options": {"preset": "default"}}))
+    path.write_text(sealed_text({**facts, "options": {"preset": "default"}}))
     with pytest.raises(DrawsError, match="not a result of this version"):
         tempose.Solution.load(tmp_path)
     (tmp_path / "trace.npy").write_bytes(b"")  # as a full disk leaves it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tempose import describe
+from tempose._support.files import at_work_in
 from tempose._support.packages import require
 from tempose._support.plain import plain
 from tempose._typing import Array, NodeId
@@ -28,7 +28,7 @@ from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
 from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
-from tempose.errors import ArgumentError, DrawsError, OptionError
+from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError
 from tempose.geometry import align
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -46,7 +46,7 @@ from tempose.options import SolveOptions
 from tempose.outliers.noise import Parameters
 from tempose.outliers.solutions import Explanation, Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
-from tempose.sampling.draws import Draws, read_draws
+from tempose.sampling.draws import Draws, copy_draws, read_draws, refuse_other_run
 
 __all__ = ["NodeEstimate", "Solution", "Status"]
 
@@ -97,6 +97,8 @@ class Solution:
         That came up in the search for the optimum, with how many or how much of each; :attr:`judgement` weighs them.
     fingerprint
         Of the solve: what a run that goes on from here must share.
+    draws_fingerprint
+        Of the draws that belong to it.
     analysis
         What the estimate and the draws say; each answer is computed once.
     record
@@ -125,6 +127,7 @@ class Solution:
     weighing: Weighing | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
     fingerprint: str = ""
+    draws_fingerprint: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
@@ -347,6 +350,7 @@ class Solution:
             "tuning": self.tuning,
             "notices": list(self.notices),
             "fingerprint": self.fingerprint,
+            "draws_fingerprint": self.draws_fingerprint,
         }
 
     def _findings(self) -> dict[str, Any]:
@@ -499,10 +503,15 @@ class Solution:
 
         ``record`` is kept in ``result.json`` as well, for instance what file the graph was read from.
 
-        The draws are in ``DIR/draws`` already if the solve was given this directory, else they are copied there.
+        The draws are in ``DIR/draws`` already if the solve was given this directory, else they are copied there. A directory
+        that holds draws of another solve is refused.
         """
-        home = Path(directory)
-        facts = {**(self.bare_facts() if bare else self.facts()), **self.record, **(record or {})}
+        with at_work_in(directory) as home:
+            return self._save(home, bare=bare, record=record or {})
+
+    def _save(self, home: Path, *, bare: bool, record: Mapping[str, Any]) -> Path:
+        refuse_other_run(home / "draws", {"fingerprint": self.draws_fingerprint})
+        facts = {**(self.bare_facts() if bare else self.facts()), **self.record, **record}
         stored = StoredResult(
             facts,
             self.graph,
@@ -529,7 +538,7 @@ class Solution:
         if self.draws is not None and self.draws.directory is not None:
             there = home / "draws"
             if self.draws.directory.resolve() != there.resolve():
-                shutil.copytree(self.draws.directory, there, dirs_exist_ok=True)
+                copy_draws(self.draws, there)
         write_result(home, stored, self.pose_columns(), tables)
         return home
 
@@ -540,7 +549,7 @@ class Solution:
         stored = read_result(home)
         try:
             return cls._from_stored(home, stored)
-        except (KeyError, TypeError, ValueError, OptionError):
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, OptionError, GraphError):
             raise DrawsError(f"{home}: not a result of this version of tempose; solve the graph again") from None
 
     @classmethod
@@ -549,6 +558,10 @@ class Solution:
         options = SolveOptions.from_dict(facts["options"])
         gauge = Gauge.parse(stored.graph, options.gauge)
         draws = read_draws(home / "draws") if (home / "draws" / "draws.json").exists() else None
+        if draws is not None and draws.fingerprint != facts["draws_fingerprint"]:
+            raise DrawsError(
+                f"{home}: the draws there belong to another solve than result.json; solve again, with --overwrite"
+            )
         parameters = None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"])
         proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
         posterior = Posterior(stored.graph, stored.likelihood)
@@ -586,6 +599,7 @@ class Solution:
             others=stored.others,
             weighing=weighing,
             fingerprint=facts["fingerprint"],
+            draws_fingerprint=facts["draws_fingerprint"],
             record={name: facts[name] for name in ("input",) if name in facts},
         )
 

@@ -31,7 +31,7 @@ from tempose.dynamics.descent import Hook, Watch, optimise
 from tempose.dynamics.options import Langevin
 from tempose.dynamics.schemes import Scheme
 from tempose.errors import GraphError
-from tempose.io.result_directory import read_unfinished
+from tempose.io.result_directory import StoredResult, read_unfinished
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -222,7 +222,8 @@ class Run:
             tuning={"fastest_frequency": self.tuning.fastest, "slowest_frequency": self.tuning.slowest},
             optimum_notices=optimum.notices, likelihood=posterior.likelihood, parameters=optimum.parameters,
             others=optimum.others, weighing=optimum.weighing, doubts=optimum.doubts,
-            fingerprint=self.fingerprint if self.is_whole else "", temporary=self.temporary,
+            fingerprint=self.fingerprint if self.is_whole else "",
+            draws_fingerprint=fingerprint(posterior, options), temporary=self.temporary,
         )  # fmt: skip
 
     def make_analysis(self) -> Analysis:
@@ -490,7 +491,7 @@ def _choose(run: Run, mark: str) -> Choice:
 
 
 def fingerprint(posterior: Posterior, options: SolveOptions) -> str:
-    """What a continued run must share with the one it continues: the graph, and all options but ``draws``."""
+    """What a continued run must share with the one it continues: the graph, all options but ``draws``, and the version."""
     digest = hashlib.sha256()
     table, at = posterior.edge_table, posterior.graph.fixed_at
     fixed = () if at is None else (at.wxyz, at.position)
@@ -499,7 +500,7 @@ def fingerprint(posterior: Posterior, options: SolveOptions) -> str:
     facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge", "edge_errors")}
     graph = posterior.graph
     names = [list(graph.node_ids), list(graph.fixed), list(graph.landmarks), graph.dimension]
-    digest.update(json.dumps([*names, facts], sort_keys=True).encode())
+    digest.update(json.dumps([*names, facts, metadata.version("tempose")], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 
@@ -508,6 +509,13 @@ def _resumed(run: Run) -> Optimum | None:
     stored = read_unfinished(run.home, run.fingerprint)
     if stored is None:
         return None
+    try:
+        return _stored_optimum(run, stored)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, GraphError):
+        return None  # of another version, or not what a solve writes: computed anew
+
+
+def _stored_optimum(run: Run, stored: StoredResult) -> Optimum:
     facts = stored.facts
     proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
     return Optimum(

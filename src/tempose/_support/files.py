@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeGuard
@@ -25,17 +25,28 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     A temporary file next to it, made durable, then one rename; links stay links, and devices and pipes are written to. What
     an earlier run was writing there when it was killed is cleared.
     """
+    _replace(path, lambda file: file.write(data), len(data))
+
+
+def copy_atomically(source: Path, path: str | Path) -> None:
+    """The same with the content of another file, which may be larger than memory."""
+    with open(source, "rb") as original:
+        _replace(path, lambda file: shutil.copyfileobj(original, file, 1 << 20), os.fstat(original.fileno()).st_size)
+
+
+def _replace(path: str | Path, write: Callable[[IO[bytes]], object], size: int) -> None:
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not target.is_file() and not target.is_dir():  # /dev/stdout, a pipe
-            target.write_bytes(data)
+            with open(target, "wb") as file:
+                write(file)
             return
         clear_leftovers(target.parent, target.name)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         try:
             with open(temporary, "xb") as file:
                 hold(file.fileno())  # until it is closed: nobody takes it for one that was left behind
-                file.write(data)
+                write(file)
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(temporary, target)
@@ -43,7 +54,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as error:
-        raise cannot_write(path, error, len(data)) from None
+        raise cannot_write(path, error, size) from None
 
 
 def clear_leftovers(directory: Path, name: str | None = None) -> None:

@@ -178,15 +178,20 @@ def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
 @contextmanager
 def prepared_directory(home: Path, overwrite: bool) -> Iterator[None]:
     """Make the output directory, or empty it of an earlier solve, and keep other runs out of it; touch nothing that is not ours."""
-    from tempose._support.files import at_work_in
+    from tempose._support.files import at_work_in, reason
     from tempose.errors import FileError
-    from tempose.io.result_directory import discard
+    from tempose.io.result_directory import discard_tables
+    from tempose.sampling.draws import discard_draws
 
     if home.exists() and not home.is_dir():
         raise FileError(f"{home} is a file; give a directory to -o")
     with at_work_in(home):
         if overwrite and any((home / name).exists() for name in ("result.json", "draws/draws.json")):
-            discard(home)
+            try:
+                discard_tables(home)
+                discard_draws(home / "draws")
+            except OSError as error:
+                raise FileError(f"{home}: what is there cannot be discarded: {reason(error)}") from None
         yield
 
 

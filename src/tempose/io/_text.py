@@ -50,11 +50,15 @@ def read_text(path: PathLike) -> str:
 
 def write_text(path: PathLike, text: str) -> None:
     """Write a whole file or nothing: a temporary file next to it, then one rename."""
+    write_atomically(path, utf8(text))
+
+
+def utf8(text: str) -> bytes:
+    """Text as the bytes of a file."""
     try:
-        data = text.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError:
         raise GraphError("a node id contains characters that UTF-8 cannot hold; rename the node") from None
-    write_atomically(path, data)
 
 
 def content_lines(text: str) -> list[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """The directory of a solve: one way to write it, to read it back, and to go on from it.
 
 =====================  =====================================================================================
-``result.json``        facts: what was solved, with which options, and what came of it; written last
+``result.json``        facts: what was solved, with which options, and what came of it; written last, with its own
+                       checksum and those of the files that are read back
 ``poses.csv``          the estimate, in the coordinates the graph came in, with all its digits, and the error bars
                        (orientations of landmarks, and their error bars, are empty)
 ``poses.g2o, .tum``    the estimate for other programs, if all ids are integers (planar as planar; landmarks not in TUM)
@@ -17,13 +18,13 @@
 =====================  =====================================================================================
 
 A run that is killed while it samples has left the same files, ``result.json`` with the status ``optimised`` and
-``poses.csv`` without error bars: what a later run of the same solve goes on from, and what can be loaded meanwhile.
+``poses.csv`` without error bars: what a later run of the same solve goes on from, and what can be loaded meanwhile. All files
+belong to one solve: those of another one are taken away before the first of them is replaced, and while files of the same
+solve are replaced ``result.json`` has the checksums of the old and the new ones, so that a run may end at any instant.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
@@ -32,12 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from tempose._support.files import write_atomically
-from tempose._support.plain import json_text
+from tempose._support.files import make_directory, reason, write_atomically
+from tempose._support.sealed import array_bytes, array_of, arrays_of, checksum, read_sealed, sealed_text
 from tempose._support.tables import csv_text
 from tempose._typing import Array, Mask
-from tempose.errors import DrawsError, TemposeError
+from tempose.errors import DrawsError, FileError, GraphError, TemposeError
 from tempose.io import csvfile, g2o, tum
+from tempose.io._text import utf8
 from tempose.io.options import ReadOptions
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import POSE_COLUMNS, Poses
@@ -47,6 +49,8 @@ Table = tuple[Sequence[str], Sequence[Any]]
 """Header and columns."""
 
 _ORIENTATION = ("qw", "qx", "qy", "qz", "theta_deg")
+_CHECKSUMS = "files"
+_ANEW = "solve the graph again"
 _FILES = (
     "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
     "priors.npz", "likelihood.npz", "explanations.npz", "report.html",
@@ -80,44 +84,80 @@ def write_result(
     home: Path, result: StoredResult, pose_columns: Table = ((), ()), tables: Mapping[str, Table] | None = None
 ) -> None:
     """Write a result; ``pose_columns`` stand beside the poses, ``tables`` are further files by their names."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_directory(home)
     graph = result.graph
     shown = result.estimate.select(graph.reported)
-    if all(isinstance(name, int) for name in graph.reported):
-        g2o.write_poses(home / "poses.g2o", shown, graph.is_planar, graph.landmarks, graph.world_origin)
-        points = set(graph.landmarks)  # have no orientation, and TUM files have no place for what has none
-        posed = shown.select([name for name in shown.ids if name not in points])
-        tum.write_poses(home / "poses.tum", posed, graph.world_origin)
-    for old in _numbered(home):
-        old.unlink()
     poses = with_poses(shown, pose_columns, graph.is_planar, graph.world_origin)
     is_point = graph.is_landmark[[graph.index[name] for name in graph.reported]]
-    for name, table in {"poses.csv": poses, **(tables or {})}.items():
-        if name.startswith("poses") and np.any(is_point):
-            table = _without_orientations(table, is_point)
-        write_atomically(home / name, csv_text(*table).encode())
-    csvfile.write_graph(home / "graph.csv", graph)
-    buffer = BytesIO()
-    np.save(buffer, result.trace)
-    write_atomically(home / "trace.npy", buffer.getvalue())
-    _write_arrays(home / "minima.npz", _minima(result.others))
-    _write_arrays(home / "explanations.npz", result.explanations)
-    (home / "priors.npz").unlink(missing_ok=True)
-    _write_arrays(home / "likelihood.npz", {} if result.likelihood is None else asdict(result.likelihood))
-    write_atomically(home / "result.json", json_text(result.facts).encode())
+    texts = {
+        name: utf8(csv_text(*(_without_orientations(table, is_point) if name.startswith("poses") else table)))
+        for name, table in {"poses.csv": poses, **(tables or {})}.items()
+    }
+    trace = BytesIO()
+    np.save(trace, result.trace)
+    arrays = {
+        "minima.npz": _minima(result.others),
+        "explanations.npz": result.explanations,
+        "likelihood.npz": {} if result.likelihood is None else asdict(result.likelihood),
+    }
+    read_back = {
+        "graph.csv": utf8(csvfile.graph_text(graph)),
+        "poses.csv": texts["poses.csv"],
+        "trace.npy": trace.getvalue(),
+        **{name: array_bytes(saved) for name, saved in arrays.items() if saved},
+    }
+    checksums = {name: [checksum(data)] for name, data in read_back.items()}
+    try:
+        _make_way(home, result.facts.get("fingerprint"), checksums)
+        _write_for_others(home, shown, graph)
+        for name, data in {**read_back, **texts}.items():
+            write_atomically(home / name, data)
+        for old in [home / name for name in arrays if name not in read_back] + _numbered(home):
+            if old.name not in texts:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"{home}: cannot be written to: {reason(error)}") from None
+    _write_facts(home, result.facts, checksums)
+
+
+def _make_way(home: Path, fingerprint: object, checksums: Mapping[str, list[str]]) -> None:
+    """Prepare for files to be replaced: those of the same solve may be the old or the new ones, those of another go."""
+    if not (home / "result.json").exists():
+        return
+    try:
+        old = read_facts(home)
+    except DrawsError:
+        old = {}
+    if not fingerprint or old.get("fingerprint") != fingerprint or not isinstance(old.get(_CHECKSUMS), dict):
+        discard_tables(home)
+        return
+    before = old[_CHECKSUMS]
+    if any(before.get(name) != sums for name, sums in checksums.items()):
+        names = sorted({*before, *checksums})
+        both = {name: sorted({*before.get(name, []), *checksums.get(name, [])}) for name in names}
+        _write_facts(home, old, both)
+
+
+def _write_facts(home: Path, facts: Mapping[str, Any], checksums: Mapping[str, list[str]]) -> None:
+    write_atomically(home / "result.json", sealed_text({**facts, _CHECKSUMS: checksums}).encode())
+
+
+def _write_for_others(home: Path, poses: Poses, graph: PoseGraph) -> None:
+    """The estimate for other programs, whose formats have integers only."""
+    if not all(isinstance(name, int) for name in graph.reported):
+        return
+    g2o.write_poses(home / "poses.g2o", poses, graph.is_planar, graph.landmarks, graph.world_origin)
+    points = set(graph.landmarks)  # have no orientation, and TUM files have no place for what has none
+    posed = poses.select([name for name in poses.ids if name not in points])
+    tum.write_poses(home / "poses.tum", posed, graph.world_origin)
 
 
 def read_facts(home: Path) -> dict[str, Any]:
     """The content of ``result.json``."""
     try:
-        facts = json.loads((home / "result.json").read_text())
+        return read_sealed(home / "result.json", "the record of a solve", _ANEW)
     except FileNotFoundError:
         raise DrawsError(f"{home}: no result here (there is no result.json)") from None
-    except (OSError, ValueError) as error:
-        raise DrawsError(f"{home / 'result.json'}: cannot be read ({error})") from None
-    if not isinstance(facts, dict):
-        raise DrawsError(f"{home / 'result.json'}: not the record of a solve")
-    return facts
 
 
 def read_result(home: Path) -> StoredResult:
@@ -125,20 +165,55 @@ def read_result(home: Path) -> StoredResult:
     facts = read_facts(home)
     if (home / "priors.npz").exists():
         raise DrawsError(f"{home}: of an earlier version, which kept priors apart from the graph; solve it again")
-    graph = csvfile.read_graph(home / "graph.csv", ReadOptions(precision="full"), trusted=True)
-    estimate = csvfile.read_poses(home / "poses.csv", exact=True, origin=graph.world_origin)
+    read = _ReadBack(home, facts.get(_CHECKSUMS))
+    graph_file, poses_file = read.checked("graph.csv"), read.checked("poses.csv")
+    graph = csvfile.read_graph(graph_file, ReadOptions(precision="full"), trusted=True)
+    estimate = csvfile.read_poses(poses_file, exact=True, origin=graph.world_origin)
     estimate = estimate.with_identity(WORLD).select(graph.node_ids)
-    others = _read_arrays(home / "minima.npz")
-    likelihood = _read_arrays(home / "likelihood.npz")
-    return StoredResult(
-        facts,
-        graph,
-        RobustLikelihood(**{**likelihood, "tail": float(likelihood["tail"])}) if likelihood else None,
-        estimate,
-        np.load(home / "trace.npy"),
-        tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
-        _read_arrays(home / "explanations.npz"),
-    )
+    try:
+        others, likelihood = read.arrays("minima.npz"), read.arrays("likelihood.npz")
+        return StoredResult(
+            facts,
+            graph,
+            RobustLikelihood(**{**likelihood, "tail": float(likelihood["tail"])}) if likelihood else None,
+            estimate,
+            array_of(read.content("trace.npy"), home / "trace.npy", _ANEW),
+            tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
+            read.arrays("explanations.npz"),
+        )
+    except (KeyError, TypeError, ValueError, GraphError):
+        raise DrawsError(f"{home}: not a result of this version of tempose; {_ANEW}") from None
+
+
+class _ReadBack:
+    """Files of a result that ``result.json`` vouches for."""
+
+    def __init__(self, home: Path, checksums: object) -> None:
+        if not isinstance(checksums, dict):
+            raise DrawsError(f"{home / 'result.json'}: does not say which files belong to it; {_ANEW}")
+        self.home, self.checksums = home, checksums
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a file, if they are what was written."""
+        path = self.home / name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DrawsError(f"{path}: cannot be read: {reason(error)}; {_ANEW}") from None
+        if checksum(data) not in self.checksums.get(name, ()):
+            raise DrawsError(
+                f"{path}: is not the file that belongs to result.json (its checksum does not fit); {_ANEW}"
+            )
+        return data
+
+    def checked(self, name: str) -> Path:
+        """The path of a file that is what was written."""
+        self.content(name)
+        return self.home / name
+
+    def arrays(self, name: str) -> dict[str, Any]:
+        """The arrays of a file; none if there is no such file."""
+        return arrays_of(self.content(name), self.home / name, _ANEW) if name in self.checksums else {}
 
 
 def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:
@@ -147,8 +222,8 @@ def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:
         if read_facts(home).get("fingerprint") != fingerprint:
             return None
         return read_result(home)
-    except (TemposeError, OSError, ValueError, KeyError, EOFError, TypeError):
-        return None  # cut off, or of another version: computed anew
+    except TemposeError:
+        return None  # cut off, changed, or of another version: computed anew
 
 
 def _numbered(home: Path) -> list[Path]:
@@ -156,9 +231,8 @@ def _numbered(home: Path) -> list[Path]:
     return [*home.glob("poses.mode-*.csv"), *home.glob("poses.explanation-*.csv")]
 
 
-def discard(home: Path) -> None:
-    """Take away what an earlier solve has left in a directory; what is not ours stays."""
-    shutil.rmtree(home / "draws", ignore_errors=True)
+def discard_tables(home: Path) -> None:
+    """Take away what an earlier solve has left in a directory, its draws apart; what is not ours stays."""
     for path in [*(home / name for name in _FILES), *_numbered(home)]:
         path.unlink(missing_ok=True)
 
@@ -179,6 +253,8 @@ def with_poses(poses: Poses, more: Table = ((), ()), planar: bool = False, world
 
 def _without_orientations(table: Table, is_point: Mask) -> Table:
     """A table of poses whose cells on orientations are empty for landmarks (n,)."""
+    if not np.any(is_point):
+        return table
     header, columns = table
     turns = [
         name in _ORIENTATION or name.removeprefix("mcse_").startswith(("sigma_rot", "sigma_rx", "sigma_ry", "sigma_rz"))
@@ -189,23 +265,6 @@ def _without_orientations(table: Table, is_point: Mask) -> Table:
         [None if e else x for x, e in zip(column, empty, strict=True)] if turn else column
         for column, turn in zip(columns, turns, strict=True)
     ]
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """An ``.npz`` file, whole or not at all; without arrays there is none."""
-    if not arrays:
-        path.unlink(missing_ok=True)
-        return
-    buffer = BytesIO()
-    np.savez(buffer, **arrays)
-    write_atomically(path, buffer.getvalue())
-
-
-def _read_arrays(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    with np.load(path) as saved:
-        return {name: saved[name] for name in saved.files}
 
 
 def _minima(others: tuple[Poses, ...]) -> dict[str, Array]:

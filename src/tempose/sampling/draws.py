@@ -1,34 +1,48 @@
 """Draws on disk: appended as they are made, safe against being killed at any instant, read back memory-mapped.
 
-A directory holds one ``draws.json`` (what the run is), and per chain
+A directory holds one ``draws.json`` (what the run is, with a checksum), and per chain
 
 * ``chain-00.f64``: the draws, 7 float64 per node (world_from_node ``wxyz``, then position), nothing else;
 * ``chain-00.energy.f64``: U of each draw;
 * ``chain-00.cost.f64``: mean acceptance on the way to each draw, and gradients evaluated on the way;
-* ``chain-00.state.npz``: the last checkpoint, replaced atomically *after* the draws it counts are on disk.
+* ``chain-00.state.npz``: the last checkpoint, replaced atomically *after* the draws it counts are on disk: what the chain goes
+  on from, how many draws count, checksums of the three files up to there, and the mark of the run they belong to.
 
-What lies beyond the checkpoint is cut off on resume and drawn again, to the same bits, because the random numbers of a
-step are a function of the seed and the step's number.
+What lies beyond the checkpoint is not read; it is cut off on resume and drawn again, to the same bits, because the random
+numbers of a step are a function of the seed and the step's number.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from tempose._support.files import write_atomically
+from tempose._support.files import cannot_write, copy_atomically, make_directory, reason, write_atomically
+from tempose._support.sealed import (
+    array_bytes,
+    arrays_of,
+    checksum,
+    file_checksum,
+    read_sealed,
+    running_checksum,
+    sealed_text,
+)
 from tempose._typing import Array, NodeId
-from tempose.errors import DrawsError
+from tempose.errors import DrawsError, FileError
 from tempose.sampling.sampler import Draw, Reason
 
-FORMAT = 1
+FORMAT = 2
 _BYTES = 8
+_MOST_CHAINS = 100_000
+_ANEW = "draw anew with --overwrite, or in another directory"
+_PER_RUN = ("draws_per_chain",)  # may differ from one run to the next that goes on from it
 
 
 def _numbers_per_draw(n_nodes: int) -> dict[str, int]:
@@ -36,63 +50,147 @@ def _numbers_per_draw(n_nodes: int) -> dict[str, int]:
     return {".f64": 7 * n_nodes, ".energy.f64": 1, ".cost.f64": 2}
 
 
-class DrawWriter:
-    """Appends the draws of one chain."""
+def run_mark(description: Mapping[str, Any]) -> str:
+    """What tells the draws of one run from those of another: the content of ``draws.json`` but for their number."""
+    lasting = {name: value for name, value in description.items() if name not in _PER_RUN}
+    return checksum(json.dumps(lasting, sort_keys=True).encode())
 
-    def __init__(self, directory: Path, chain: int, n_nodes: int) -> None:
-        self.n_nodes = n_nodes
-        self.chain = chain
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What ``chain-00.state.npz`` says: draws that count, checksums of their files, and the state after them."""
+
+    n_draws: int
+    checksums: tuple[int, ...]
+    state: dict[str, Array]
+
+
+class ChainFiles:
+    """Where one chain is, and what of it can be trusted."""
+
+    def __init__(self, directory: Path, chain: int, n_nodes: int, mark: str) -> None:
+        self.mark = mark
         stem = directory / f"chain-{chain:02d}"
         # path, and numbers per draw
-        self._files = [(stem.with_suffix(kind), size) for kind, size in _numbers_per_draw(n_nodes).items()]
-        self._state_path = stem.with_suffix(".state.npz")
+        self.files = [(stem.with_suffix(kind), size) for kind, size in _numbers_per_draw(n_nodes).items()]
+        self.state_path = stem.with_suffix(".state.npz")
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The last checkpoint, ``None`` if there is none yet.
+
+        Raises
+        ------
+        DrawsError
+            If it is damaged, of another run, or not what the draws on disk are.
+        """
+        try:
+            data = self.state_path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DrawsError(f"{self.state_path}: cannot be read: {reason(error)}") from None
+        saved = arrays_of(data, self.state_path, _ANEW)
+        try:
+            count, sums, mark = saved["n_draws"], saved["checksums"], str(saved["mark"])
+            if count.shape != () or sums.shape != (len(self.files),) or {count.dtype.kind, sums.dtype.kind} - set("iu"):
+                raise ValueError("not what a checkpoint holds")
+            found = Checkpoint(
+                int(count),
+                tuple(map(int, sums)),
+                {name[6:]: array for name, array in saved.items() if name.startswith("state_")},
+            )
+        except (KeyError, ValueError):
+            raise DrawsError(f"{self.state_path}: is not a checkpoint of this version of tempose; {_ANEW}") from None
+        if mark != self.mark:
+            raise DrawsError(f"{self.state_path}: belongs to another run than draws.json; {_ANEW}")
+        for (path, size), wanted in zip(self.files, found.checksums, strict=True):
+            self._check(path, found.n_draws * size * _BYTES, wanted)
+        return found
+
+    def _check(self, path: Path, size: int, wanted: int) -> None:
+        try:
+            there = file_checksum(path, size) if size >= 0 and path.stat().st_size >= size else None
+        except OSError as error:
+            raise DrawsError(f"{path}: cannot be read: {reason(error)}") from None
+        if there is None:
+            raise DrawsError(f"{path}: is shorter than its checkpoint says; {_ANEW}")
+        if there != wanted:
+            raise DrawsError(f"{path}: has changed since it was drawn (its checksum does not fit); {_ANEW}")
+
+
+class DrawWriter:
+    """Appends the draws of one chain.
+
+    Parameters
+    ----------
+    directory, chain
+        Where, and which.
+    n_nodes
+        Of each draw.
+    mark
+        Of the run (:func:`run_mark`).
+    wanted
+        Draws that there will be in the end, to say how much room they need if the disk is full.
+    """
+
+    def __init__(self, directory: Path, chain: int, n_nodes: int, mark: str = "", wanted: int = 0) -> None:
+        self.n_nodes, self.chain, self.wanted = n_nodes, chain, wanted
+        self._there = ChainFiles(directory, chain, n_nodes, mark)
         self.n_draws = 0
+        self._checksums = [0] * len(self._there.files)
         self._open: list[IO[bytes]] = []
 
     def open(self) -> dict[str, Array] | None:
         """Open for appending; return the arrays of the state to continue from, or ``None`` for a new chain."""
-        state = None
-        if self._state_path.exists():
-            try:
-                with np.load(self._state_path) as saved:
-                    self.n_draws = int(saved["n_draws"])
-                    state = {name[6:]: saved[name] for name in saved.files if name.startswith("state_")}
-            except (OSError, ValueError, KeyError) as error:
-                raise DrawsError(
-                    f"{self._state_path}: not a checkpoint of tempose ({error}); remove the directory to start anew"
-                ) from None
-        for path, size in self._files:
-            with open(path, "ab") as handle:
-                wanted = self.n_draws * size * _BYTES
-                if handle.tell() < wanted:
-                    raise DrawsError(f"{path}: shorter than its checkpoint says; remove the directory to start anew")
-                handle.truncate(wanted)
-        self._open = [open(path, "ab") for path, _ in self._files]  # noqa: SIM115
-        return state
+        found = self._there.checkpoint()
+        if found is not None:
+            self.n_draws, self._checksums = found.n_draws, list(found.checksums)
+        try:
+            for path, size in self._there.files:
+                with open(path, "ab") as handle:
+                    handle.truncate(self.n_draws * size * _BYTES)
+            self._open = [open(path, "ab") for path, _ in self._there.files]  # noqa: SIM115
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        return None if found is None else found.state
 
     def append(self, draw: Draw) -> None:
         """Add one draw."""
         rows = (np.concatenate([draw.wxyz, draw.position], axis=1), draw.potential, (draw.acceptance, draw.gradients))
-        for handle, row in zip(self._open, rows, strict=True):
-            handle.write(np.asarray(row, dtype="<f8").tobytes())
+        for k, (handle, row) in enumerate(zip(self._open, rows, strict=True)):
+            data = np.asarray(row, dtype="<f8").tobytes()
+            try:
+                handle.write(data)
+            except OSError as error:
+                raise self._cannot_write(error) from None
+            self._checksums[k] = running_checksum(data, self._checksums[k])
         self.n_draws += 1
 
     def checkpoint(self, state: dict[str, Array]) -> None:
         """Make all draws so far durable, then the state that follows them."""
-        import io
-
-        for handle in self._open:
-            handle.flush()
-            os.fsync(handle.fileno())
-        buffer = io.BytesIO()
+        try:
+            for handle in self._open:
+                handle.flush()
+                os.fsync(handle.fileno())
+        except OSError as error:
+            raise self._cannot_write(error) from None
         arrays: dict[str, Any] = {f"state_{name}": array for name, array in state.items()}
-        np.savez(buffer, n_draws=self.n_draws, **arrays)
-        write_atomically(self._state_path, buffer.getvalue())
+        about = {
+            "n_draws": np.array(self.n_draws, dtype=np.int64),
+            "checksums": np.array(self._checksums, dtype=np.uint32),
+            "mark": np.array(self._there.mark),
+        }
+        write_atomically(self._there.state_path, array_bytes({**about, **arrays}))
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files. What a full disk does not take is not counted by any checkpoint."""
         for handle in self._open:
-            handle.close()
+            with suppress(OSError):
+                handle.close()
+
+    def _cannot_write(self, error: OSError) -> FileError:
+        each = sum(size for _, size in self._there.files) * _BYTES
+        return cannot_write(self._there.files[0][0], error, max(1, self.wanted - self.n_draws) * each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +212,8 @@ class Draws:
         Per chain (draws, 2): mean acceptance on the way to each draw, and gradients of U evaluated on the way.
     sampler, reason, settings
         The sampler, why it was chosen, and the numbers it was run with.
+    fingerprint
+        Of the solve that they belong to.
     """
 
     ids: tuple[NodeId, ...]
@@ -125,6 +225,7 @@ class Draws:
     sampler: str = ""
     reason: Reason = Reason()
     settings: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @property
     def acceptance(self) -> float:
@@ -158,26 +259,24 @@ class Draws:
                 yield np.asarray(row[:, :4]), np.asarray(row[:, 4:])
 
 
-def write_description(directory: Path, description: dict[str, Any]) -> None:
-    """Write or check ``draws.json``: a directory belongs to one run, and only that run may continue it."""
-    text = json.dumps({"format": FORMAT, **description}, indent=1, sort_keys=True)
-    refuse_other_run(directory, json.loads(text), whole=True)
-    write_atomically(directory / "draws.json", text.encode())
+def write_description(directory: Path, description: dict[str, Any]) -> str:
+    """Write or check ``draws.json``: a directory belongs to one run, and only that run may continue it; return its mark."""
+    about = json.loads(json.dumps({"format": FORMAT, **description}))
+    refuse_other_run(directory, about, whole=True)
+    write_atomically(directory / "draws.json", sealed_text(about, indent=1).encode())
+    return run_mark(about)
 
 
 def refuse_other_run(directory: Path, description: dict[str, Any], *, whole: bool = False) -> None:
     """Refuse a directory whose draws are not those of a description, or of what is known of it unless that is ``whole``."""
-    path = directory / "draws.json"
-    if not path.exists():
-        return
     try:
-        old = json.loads(path.read_text())
-    except ValueError:
-        raise DrawsError(f"{path}: not a description of draws; remove the directory to start anew") from None
+        old = _read_description(directory)
+    except FileNotFoundError:
+        return
     compared = {*old, *description} if whole else description
-    different = sorted(k for k in compared if old.get(k) != description.get(k) and k != "draws_per_chain")
+    different = sorted(k for k in compared if old.get(k) != description.get(k) and k not in _PER_RUN)
     if different:
-        said = ", ".join("graph or options" if k == "fingerprint" else k for k in different)
+        said = ", ".join("graph, options or version" if k == "fingerprint" else k for k in different)
         raise DrawsError(
             f"{directory} holds draws of another run (different: {said}); use another directory, or --overwrite this one"
         )
@@ -186,47 +285,86 @@ def refuse_other_run(directory: Path, description: dict[str, Any], *, whole: boo
 def recorded_sampler(directory: Path, fingerprint: str) -> dict[str, Any] | None:
     """The sampler and settings of a run that is to be continued, or ``None`` if there is none with this fingerprint."""
     try:
-        description = json.loads((directory / "draws.json").read_text())
-    except (OSError, ValueError):
+        description = _read_description(directory)
+    except (FileNotFoundError, DrawsError):
         return None  # for write_description to judge
-    known = isinstance(description, dict) and description.get("fingerprint") == fingerprint and "reason" in description
-    return description if known else None
+    return description if description.get("fingerprint") == fingerprint and "reason" in description else None
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
+    path = directory / "draws.json"
+    about = read_sealed(path, "a description of draws", _ANEW)
+    if about.get("format") != FORMAT:
+        raise DrawsError(f"{path}: format {about.get('format')!r} is not {FORMAT}, which this version reads; {_ANEW}")
+    ids, chains, beta = about.get("ids"), about.get("chains"), about.get("beta")
+    named = isinstance(ids, list) and all(isinstance(name, int | str) and not isinstance(name, bool) for name in ids)
+    counted = isinstance(chains, int) and not isinstance(chains, bool) and 0 <= chains <= _MOST_CHAINS
+    heated = isinstance(beta, int | float) and not isinstance(beta, bool)
+    if not (named and counted and heated):
+        raise DrawsError(f"{path}: is not a description of draws; {_ANEW}")
+    return about
 
 
 def read_draws(directory: str | Path) -> Draws:
-    """Open a directory of draws; only what is checkpointed or complete is read."""
+    """Open a directory of draws; only what is checkpointed is read, and only if its checksums fit."""
     directory = Path(directory)
     path = directory / "draws.json"
     try:
-        description = json.loads(path.read_text())
+        about = _read_description(directory)
     except FileNotFoundError:
         raise DrawsError(f"{directory}: no draws here (there is no draws.json)") from None
-    except (OSError, ValueError) as error:
-        raise DrawsError(f"{path}: cannot be read ({error})") from None
-    if description.get("format") != FORMAT:
-        raise DrawsError(f"{path}: format {description.get('format')} is not known to this version")
-    n = len(description["ids"])
+    n, mark = len(about["ids"]), run_mark(about)
     arrays, energies, costs = [], [], []
-    for chain in range(description["chains"]):
-        energy_path = directory / f"chain-{chain:02d}.energy.f64"
-        draws_path = directory / f"chain-{chain:02d}.f64"
-        if not energy_path.exists() or not draws_path.exists():
+    for chain in range(about["chains"]):
+        there = ChainFiles(directory, chain, n, mark)
+        found = there.checkpoint()
+        if found is None:
             continue
-        count = min(energy_path.stat().st_size // _BYTES, draws_path.stat().st_size // (_BYTES * 7 * max(n, 1)))
+        (draws_path, _), (energy_path, _), (cost_path, _) = there.files
+        count, shape = found.n_draws, (found.n_draws, n, 7)
         energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
-        cost_path = directory / f"chain-{chain:02d}.cost.f64"
-        cost = np.fromfile(cost_path, dtype="<f8", count=2 * count) if cost_path.exists() else np.empty(0)
-        costs.append(np.concatenate([cost, np.full(2 * count - len(cost), np.nan)]).reshape(count, 2))
-        shape = (count, n, 7)
+        costs.append(np.fromfile(cost_path, dtype="<f8", count=2 * count).reshape(count, 2))
         arrays.append(np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape))
-    ids = tuple(description["ids"])
     shared = ("format", "ids", "beta", "chains", "draws_per_chain", "seed", "sampler", "fingerprint", "reason")
-    settings = {k: v for k, v in description.items() if k not in shared}
+    settings = {k: v for k, v in about.items() if k not in shared}
+    try:
+        reason_of_choice = _reason(about)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise DrawsError(f"{path}: is not a description of draws; {_ANEW}") from None
     return Draws(
-        ids, float(description["beta"]), tuple(arrays), tuple(energies), directory, tuple(costs),
-        str(description.get("sampler", "geodesic")), _reason(description), settings,
+        tuple(about["ids"]), float(about["beta"]), tuple(arrays), tuple(energies), directory, tuple(costs),
+        str(about.get("sampler", "geodesic")), reason_of_choice, settings, str(about.get("fingerprint", "")),
     )  # fmt: skip
 
 
 def _reason(description: dict[str, Any]) -> Reason:
     return Reason.from_facts(description["reason"]) if isinstance(description.get("reason"), dict) else Reason()
+
+
+def copy_draws(draws: Draws, target: Path) -> None:
+    """Copy the files of draws to another directory, which holds no draws or those of the same run.
+
+    Checkpoints go first and come last, so that a copy that is cut off counts no draws that it does not have.
+    """
+    assert draws.directory is not None, "draws that are not on disk"
+    source = draws.directory
+    description = _read_description(source)
+    refuse_other_run(make_directory(target), description, whole=True)
+    states = sorted(source.glob("chain-*.state.npz"))
+    try:
+        for old in target.glob("chain-*.state.npz"):
+            old.unlink()
+        for file in (source / "draws.json", *sorted(source.glob("chain-*.f64")), *states):
+            copy_atomically(file, target / file.name)
+    except OSError as error:
+        raise FileError(f"{target}: the draws cannot be copied there: {reason(error)}") from None
+
+
+def discard_draws(directory: Path) -> None:
+    """Take away the draws of a directory, and the directory itself if it is empty then and no link to another."""
+    (directory / "draws.json").unlink(missing_ok=True)
+    for path in directory.glob("chain-*"):
+        if path.name.endswith((".f64", ".state.npz")):
+            path.unlink(missing_ok=True)
+    if directory.is_dir() and not directory.is_symlink() and not any(directory.iterdir()):
+        directory.rmdir()

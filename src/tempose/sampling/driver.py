@@ -9,13 +9,18 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tempose._support import streams
+from tempose._support.files import make_directory
 from tempose._support.progress import ProgressHook, counted, silent
+from tempose._typing import Array
 from tempose.dynamics.descent import Hook, Watch
+from tempose.errors import DrawsError
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.sampling.draws import Draws, DrawWriter, read_draws, write_description
-from tempose.sampling.sampler import Sampler
+from tempose.sampling.sampler import Chain, Sampler
 
 _CHECKPOINT_SECONDS = 1.0
 
@@ -47,9 +52,8 @@ def sample(
     ends the run after the current draw; what was drawn is kept and a later call with the same plan goes on where it
     ended, to the same bits.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    write_description(
-        directory,
+    mark = write_description(
+        make_directory(directory),
         {
             "ids": list(posterior.graph.node_ids),
             "beta": plan.beta,
@@ -65,7 +69,7 @@ def sample(
     drawn = counted(progress, "sampling", plan.chains * plan.draws_per_chain)
 
     def run_chain(number: int) -> None:
-        writer = DrawWriter(directory, number, posterior.graph.n_nodes)
+        writer = DrawWriter(directory, number, posterior.graph.n_nodes, mark, plan.draws_per_chain)
         arrays = writer.open()
         try:
             if arrays is None:
@@ -76,7 +80,7 @@ def sample(
                     chain.advance(streams.of_draw(plan.seed, number, k))
                 writer.checkpoint(chain.arrays())
             else:
-                chain = sampler.resume(arrays)
+                chain = _resumed(sampler, arrays, streams.generator(plan.seed, "start", number), directory)
             drawn(writer.n_draws)
             saved = time.monotonic()
             while writer.n_draws < plan.draws_per_chain and not stop.is_set():
@@ -111,3 +115,18 @@ def sample(
             for future in futures:
                 future.result()
     return read_draws(directory)
+
+
+def _resumed(sampler: Sampler, arrays: dict[str, Array], rng: np.random.Generator, directory: Path) -> Chain:
+    """A chain that goes on from a state, which must be like that of a new chain: kernels look at no shapes."""
+    usual = sampler.start(rng).arrays()
+    alike = arrays.keys() == usual.keys() and all(
+        array.shape == np.shape(usual[name]) and array.dtype == np.asarray(usual[name]).dtype
+        for name, array in arrays.items()
+    )
+    try:
+        if alike:
+            return sampler.resume(arrays)
+    except (IndexError, ValueError, OverflowError):
+        pass
+    raise DrawsError(f"{directory}: a checkpoint there is not one of this sampler; draw anew with --overwrite")

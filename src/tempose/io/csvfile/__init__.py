@@ -55,11 +55,12 @@ from __future__ import annotations
 
 from tempose.io.csvfile.reading import read_graph, read_poses, read_vertices
 from tempose.io.csvfile.tables import FORMAT, NamedColumns, header, name_text
-from tempose.io.csvfile.writing import point_texts, write_graph, write_poses
+from tempose.io.csvfile.writing import graph_text, point_texts, write_graph, write_poses
 
 __all__ = [
     "FORMAT",
     "NamedColumns",
+    "graph_text",
     "header",
     "name_text",
     "point_texts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def write_poses(
     position = point_texts(poses.position, world_origin)
     turns = [[""] * 4 if name in points else q for name, q in zip(poses.ids, _texts(poses.wxyz), strict=True)]
     rows = ([name_text(name), *p, *q] for name, p, q in zip(poses.ids, position, turns, strict=True))
-    _write_table(path, ["id", *POSE], rows)
+    write_text(path, csv_lines(["id", *POSE], rows))
 
 
 def point_texts(position: Array, origin: Array | None) -> list[list[str]]:
@@ -49,6 +49,11 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
 
     ``poses``, in the graph's own coordinates, take the place of its initial ones.
     """
+    write_text(path, graph_text(graph, poses))
+
+
+def graph_text(graph: PoseGraph, poses: Poses | None = None) -> str:
+    """What :func:`write_graph` writes."""
     d = graph.dimension
     m, n = graph.n_edges, graph.n_nodes
     shown = graph.initial if poses is None else poses.with_identity(WORLD).select(graph.node_ids)
@@ -117,7 +122,7 @@ def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) ->
         cells = [cell for _, columns in groups for cell in columns[k]]
         rows.append([name_of[i], name_of[j], *turns[k], *t, *cells, *[""] * len(marks)])
     head = "# world_origin " + " ".join(str(int(x)) for x in origin) + "\n" if np.any(origin) else ""
-    _write_table(path, names, rows, head)
+    return head + csv_lines(names, rows)
 
 
 def _at_identity(poses: Poses | None) -> bool:
@@ -147,7 +152,3 @@ def _precision_columns(name: str, value: Array, used: Mask, d: int) -> tuple[lis
         upper = np.triu_indices(d)
         names, values = [f"{name}_{pair}" for pair in PAIRS[d]], value[:, upper[0], upper[1]]
     return names, [row if u else [""] * len(names) for row, u in zip(_texts(values), used, strict=True)]
-
-
-def _write_table(path: PathLike, names: Sequence[str], rows: Iterable[Sequence[str]], head: str = "") -> None:
-    write_text(path, head + csv_lines(names, rows))
