@@ -20,13 +20,14 @@ def kernel(function: F) -> F: ...
 
 
 @overload
-def kernel(
-    *, error_model: str = "python", parallel: bool = False, fastmath: set[str] | None = None, cache: bool = True
-) -> Callable[[F], F]: ...
+def kernel(*, error_model: str = "python", parallel: bool = False, cache: bool = True) -> Callable[[F], F]: ...
 
 
 def kernel(function: Any = None, *, cache: bool = True, **flags: Any) -> Any:
     """Compile a function.
+
+    The compiler has no liberties with arithmetic (``fastmath``): what it makes of them depends on whether the functions that
+    a kernel calls were compiled in the same process or read from disk, and so would every bit that follows.
 
     Parameters
     ----------
@@ -34,12 +35,10 @@ def kernel(function: Any = None, *, cache: bool = True, **flags: Any) -> Any:
         ``numpy`` divides by zero without asking.
     parallel
         Share loops over ``prange`` among threads.
-    fastmath
-        Liberties of the compiler by their LLVM names.
     cache
         ``False`` for functions that cannot be kept on disk by themselves; they are, in those that call them.
     """
-    compiler = njit(cache=cache, nogil=True, **{name: value for name, value in flags.items() if value is not None})
+    compiler = njit(cache=cache, nogil=True, **flags)
     return compiler if function is None else compiler(function)
 
 

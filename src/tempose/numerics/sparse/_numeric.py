@@ -28,6 +28,7 @@ from ._dense import (
     solve_columns,
     take_reciprocals,
 )
+from ._vectors import add1, add6, transposed1, transposed6
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -163,53 +164,45 @@ def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any
     return -1
 
 
-@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, cache=False)
-def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
-    """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, four columns at a time."""
-    for c in range(0, k - 3, 4):
-        a, b, d, e = p + c * m, p + (c + 1) * m, p + (c + 2) * m, p + (c + 3) * m
-        w0 = w[c] / L[a + c]
-        w1 = (w[c + 1] - w0 * L[a + c + 1]) / L[b + c + 1]
-        w2 = (w[c + 2] - w0 * L[a + c + 2] - w1 * L[b + c + 2]) / L[d + c + 2]
-        w3 = (w[c + 3] - w0 * L[a + c + 3] - w1 * L[b + c + 3] - w2 * L[d + c + 3]) / L[e + c + 3]
-        w[c], w[c + 1], w[c + 2], w[c + 3] = w0, w1, w2, w3
-        for r in range(c + 4, m):
-            w[r] -= w0 * L[a + r] + w1 * L[b + r] + w2 * L[d + r] + w3 * L[e + r]
-    for c in range(k // 4 * 4, k):
-        a = p + c * m
-        w[c] /= L[a + c]
-        for r in range(c + 1, m):
-            w[r] -= w[c] * L[a + r]
+@kernel(error_model="numpy", cache=False)
+def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
+    """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, six columns at a time; ``few`` has room for as many."""
+    for c in range(0, k, COLUMNS):
+        end = min(c + COLUMNS, k)
+        for j in range(c, end):
+            t = w[j]
+            for i in range(c, j):
+                t -= w[i] * L[p + i * m + j]
+            w[j] = t / L[p + j * m + j]
+            few[j - c] = -w[j]
+        if end - c == COLUMNS:
+            add6(at(L, p + c * m + end), m, at(few, 0), at(w, end), m - end)
+        else:
+            for j in range(c, end):
+                add1(at(L, p + j * m + end), m, at(few, j - c), at(w, end), m - end)
 
 
-@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, cache=False)
-def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any) -> Any:
+@kernel(error_model="numpy", cache=False)
+def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
     """w1 ← L11⁻ᵀ (w1 - L21ᵀ w2): the same sweep, backwards."""
-    for c in range(k - 1, k // 4 * 4 - 1, -1):
-        a = p + c * m
-        t = 0.0
-        for r in range(c + 1, m):
-            t += L[a + r] * w[r]
-        w[c] = (w[c] - t) / L[a + c]
-    for c in range(k // 4 * 4 - 4, -1, -4):
-        a, b, d, e = p + c * m, p + (c + 1) * m, p + (c + 2) * m, p + (c + 3) * m
-        t0 = t1 = t2 = t3 = 0.0
-        for r in range(c + 4, m):
-            t0 += L[a + r] * w[r]
-            t1 += L[b + r] * w[r]
-            t2 += L[d + r] * w[r]
-            t3 += L[e + r] * w[r]
-        w3 = (w[c + 3] - t3) / L[e + c + 3]
-        w2 = (w[c + 2] - t2 - w3 * L[d + c + 3]) / L[d + c + 2]
-        w1 = (w[c + 1] - t1 - w3 * L[b + c + 3] - w2 * L[b + c + 2]) / L[b + c + 1]
-        w0 = (w[c] - t0 - w3 * L[a + c + 3] - w2 * L[a + c + 2] - w1 * L[a + c + 1]) / L[a + c]
-        w[c], w[c + 1], w[c + 2], w[c + 3] = w0, w1, w2, w3
+    for c in range((k - 1) // COLUMNS * COLUMNS, -1, -COLUMNS):
+        end = min(c + COLUMNS, k)
+        if end - c == COLUMNS:
+            transposed6(at(L, p + c * m + end), m, at(w, end), at(few, 0), m - end)
+        else:
+            for j in range(c, end):
+                transposed1(at(L, p + j * m + end), m, at(w, end), at(few, j - c), m - end)
+        for j in range(end - 1, c - 1, -1):
+            t = w[j] - few[j - c]
+            for i in range(j + 1, end):
+                t -= w[i] * L[p + j * m + i]
+            w[j] = t / L[p + j * m + j]
 
 
 @kernel(error_model="numpy")
 def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
     """Overwrite the vector x by L⁻¹ x, or by L⁻ᵀ x."""
-    b = tree.block
+    b, few = tree.block, np.empty(COLUMNS)
     supernodes = tree.start.size - 1
     for step in range(supernodes):
         s = supernodes - 1 - step if transposed else step
@@ -224,9 +217,9 @@ def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
                 work[r + y] = x[i + y]
             r += b
         if transposed:
-            _backward_front(L, p, m, k, work)
+            _backward_front(L, p, m, k, work, few)
         else:
-            _forward_front(L, p, m, k, work)
+            _forward_front(L, p, m, k, work, few)
             r = k
             for e in range(tree.pointer[s], tree.pointer[s + 1]):
                 i = tree.rows[e] * b

@@ -14,107 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
 from tempose._support.compiling import kernel
 
-from ._dense import COLUMNS, SCRATCH, ZERO, _Emitter, _function, at, inverse_of_pivots, multiply
+from ._dense import COLUMNS, SCRATCH, ZERO, at, inverse_of_pivots, multiply
 from ._numeric import _shape
+from ._vectors import add1, add6, transposed1, transposed6
 
 LANES = np.int64(8)  # right-hand sides that are solved together: the rows of a tile
-
-
-def _pieces(builder: Any, rows: Any, step: Any) -> None:
-    """Call ``step(emit, row)`` for 8 rows at a time, then for what is left: 4, 2 and 1."""
-    tools: Any = cgutils
-    wide = _Emitter(builder, 8)
-    with tools.for_range(builder, builder.sdiv(rows, wide.constant(8))) as loop:
-        step(wide, builder.mul(loop.index, wide.constant(8)))
-    for size in (4, 2, 1):
-        left = builder.and_(rows, wide.constant(size))
-        with builder.if_then(builder.icmp_signed("!=", left, wide.constant(0))):
-            step(_Emitter(builder, size), builder.and_(rows, wide.constant(-2 * size)))
-
-
-def _columns(builder: Any, a: Any, stride: Any, count: int) -> list[Any]:
-    """Addresses of ``count`` columns."""
-    step = builder.mul(stride, ir.Constant(ir.IntType(64), 8))
-    found = [a]
-    for _ in range(count - 1):
-        found.append(builder.add(found[-1], step))
-    return found
-
-
-def _add_product(count: int) -> Any:
-    """Make y ← y + A x for A of rows × ``count``: addresses of A, x and y."""
-
-    def emit_body(builder: Any, a: Any, stride: Any, x: Any, y: Any, rows: Any) -> None:
-        columns = _columns(builder, a, stride, count)
-        pointer = builder.inttoptr(x, ir.DoubleType().as_pointer())
-        index = ir.IntType(64)
-        factors = [builder.load(builder.gep(pointer, [ir.Constant(index, j)])) for j in range(count)]
-
-        def step(emit: _Emitter, row: Any) -> None:
-            offset = emit.bytes(row)
-            total = emit.load(builder.add(y, offset))
-            for column, factor in zip(columns, factors, strict=True):
-                total = emit.multiply_add(emit.load(builder.add(column, offset)), emit.broadcast(factor), total)
-            emit.store(total, builder.add(y, offset))
-
-        _pieces(builder, rows, step)
-
-    return _function(f"add_product{count}", [types.int64] * 5, emit_body)
-
-
-def _transposed_product(count: int) -> Any:
-    """Make y ← Aᵀ x for A of rows × ``count``: addresses of A, x and y."""
-
-    def emit_body(builder: Any, a: Any, stride: Any, x: Any, y: Any, rows: Any) -> None:
-        columns = _columns(builder, a, stride, count)
-        tools: Any = cgutils
-        sums: dict[tuple[int, int, int], Any] = {}  # by width of the vector, its number, column: promoted to registers
-        for size in (8, 4, 2, 1):
-            emit = _Emitter(builder, size)
-            for part in range(emit.parts):
-                for j in range(count):
-                    place = tools.alloca_once(builder, emit.vector)
-                    builder.store(emit.zero, place)
-                    sums[size, part, j] = place
-
-        def step(emit: _Emitter, row: Any) -> None:
-            offset = emit.bytes(row)
-            size = emit.width * emit.parts
-            right = emit.load(builder.add(x, offset))
-            for j, column in enumerate(columns):
-                left = emit.load(builder.add(column, offset))
-                for part in range(emit.parts):
-                    place = sums[size, part, j]
-                    old = builder.load(place)
-                    builder.store(builder.call(emit.fused, [left[part], right[part], old]), place)
-
-        _pieces(builder, rows, step)
-        target = builder.inttoptr(y, ir.DoubleType().as_pointer())
-        for j in range(count):
-            four = [builder.load(sums[key]) for key in ((8, 0, j), (8, 1, j), (4, 0, j))]
-            whole = builder.fadd(builder.fadd(four[0], four[1]), four[2])
-            lanes = [_lane(builder, whole, k) for k in range(4)]
-            total = builder.fadd(builder.fadd(lanes[0], lanes[1]), builder.fadd(lanes[2], lanes[3]))
-            pair = builder.load(sums[2, 0, j])
-            total = builder.fadd(total, builder.fadd(_lane(builder, pair, 0), _lane(builder, pair, 1)))
-            total = builder.fadd(total, _lane(builder, builder.load(sums[1, 0, j]), 0))
-            builder.store(total, builder.gep(target, [ir.Constant(ir.IntType(64), j)]))
-
-    return _function(f"transposed_product{count}", [types.int64] * 5, emit_body)
-
-
-def _lane(builder: Any, vector: Any, k: int) -> Any:
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), k))
-
-
-_add6, _add1 = _add_product(6), _add_product(1)
-_transposed6, _transposed1 = _transposed_product(6), _transposed_product(1)
 
 
 @kernel(error_model="numpy")
@@ -142,9 +49,9 @@ def forward(tree: Any, P: Any, x: Any, work: Any) -> None:
             work[r] = 0.0
         whole = k // COLUMNS * COLUMNS
         for j in range(0, whole, COLUMNS):
-            _add6(at(P, p + j * (m + 1)), m, at(x, own + j), at(work, j), m - j)
+            add6(at(P, p + j * (m + 1)), m, at(x, own + j), at(work, j), m - j)
         for j in range(whole, k):
-            _add1(at(P, p + j * (m + 1)), m, at(x, own + j), at(work, j), m - j)
+            add1(at(P, p + j * (m + 1)), m, at(x, own + j), at(work, j), m - j)
         for r in range(k):
             x[own + r] = work[r]
         r = k
@@ -172,9 +79,9 @@ def backward(tree: Any, P: Any, x: Any, work: Any) -> None:
             r += b
         whole = k // COLUMNS * COLUMNS
         for j in range(0, whole, COLUMNS):
-            _transposed6(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
+            transposed6(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
         for j in range(whole, k):
-            _transposed1(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
+            transposed1(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
 
 
 @kernel(error_model="numpy")
