@@ -63,7 +63,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """Best poses of a graph and what is known about their uncertainty.
 
@@ -296,6 +296,11 @@ class Solution:
         turns = [name for name in ("qw", "qx", "qy", "qz", "theta_deg") if name in table]
         table.loc[list(self.graph.landmarks), turns] = math.nan  # have no orientation
         return table
+
+    def __repr__(self) -> str:
+        """One line: everything else has a name to ask for."""
+        draws = "no draws" if self.draws is None else f"{self.draws.n_draws} draws"
+        return f"Solution({describe.counts(self.graph)}: {self.status}; U = {self.potential:.6g}; {draws})"
 
     def _repr_html_(self) -> str:
         """A few lines in a notebook."""

@@ -30,7 +30,9 @@ from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
 from tempose.dynamics.options import Langevin
 from tempose.dynamics.schemes import Scheme
-from tempose.errors import GraphError
+from tempose.errors import ArgumentError, GraphError
+from tempose.io.files import read_graph
+from tempose.io.options import ReadOptions
 from tempose.io.result_directory import StoredResult, read_unfinished
 from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
@@ -61,7 +63,7 @@ from tempose.solution import Solution, Status
 
 
 def solve(
-    graph: PoseGraph,
+    graph: PoseGraph | str | Path,
     options: SolveOptions | None = None,
     *,
     noise: str | None = None,
@@ -89,7 +91,7 @@ def solve(
     Parameters
     ----------
     graph
-        The measurements.
+        The measurements, or a file of them.
     options
         All options at once (:class:`~tempose.options.SolveOptions`, which explains each); single ones can be given by
         keyword, for instance ``solve(graph, draws=1000, seed=3)``, and win.
@@ -118,6 +120,10 @@ def solve(
         certify=certify, draws=draws,
         chains=chains, beta=beta, sampler=sampler, gauge=gauge, seed=seed,
     )  # fmt: skip
+    if isinstance(graph, str | Path):
+        graph = read_graph(graph, ReadOptions(noise="auto" if options.noise == "auto" else "given"))
+    elif not isinstance(graph, PoseGraph):
+        raise ArgumentError(f"solve takes a PoseGraph, or the path of a file, not {type(graph).__name__}")
     if priors is not None:
         graph = priors.added_to(graph)
     with nullcontext() if directory is None else at_work_in(directory):

@@ -159,7 +159,7 @@ def test_values_that_cannot_be_read_are_wrong_usage(arguments: list[str], capsys
     with pytest.raises(SystemExit) as exit_:
         parse(*arguments)
     assert exit_.value.code == 2
-    assert f"argument {arguments[0]}" in capsys.readouterr().err
+    assert f"tempose solve: {arguments[0]}: " in capsys.readouterr().err
 
 
 def test_what_is_given_changes_a_preset_and_nothing_else() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What a command adds its parser to."""
@@ -13,7 +14,53 @@ Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 PRINTING = "printing"
 
 
-class CommandParser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """A parser that tells a mistake in one line, with the word that was probably meant; ``1e3`` is a whole number."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.register("type", int, whole_number)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As usual, but refuses what it does not know: it alone has the options to compare it with."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            first = unknown[0]
+            named = first.partition("=")[0]
+            what = f"there is no option {named}" if first.startswith("-") else f"{first!r} is one argument too many"
+            self.error(what + meant(named, self._option_string_actions))
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and where the help is."""
+        choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)", message, re.S)
+        if choice is not None:
+            where, given, listed = choice.groups()
+            words = [word.strip(" '") for word in listed.split(",")]
+            known = meant(given, words) or f"; there are {', '.join(words)}"
+            message = f"{where}: there is no {given!r}{known}"
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')} (help: {self.prog} --help)\n")
+
+
+def whole_number(text: str) -> int:
+    """``1000``, also written ``1e3``."""
+    try:
+        value = float(text)
+        if value == int(value):
+            return int(text) if text.strip().lstrip("+-").isdecimal() else int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """``; did you mean --draws?``, or nothing if no known word is like the given one."""
+    from difflib import get_close_matches
+
+    return "".join(f"; did you mean {word}?" for word in get_close_matches(given, list(known), n=1))
+
+
+class CommandParser(Parser):
     """A parser whose ``--help`` leaves out the options called rare; ``--help-all`` shows them."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:

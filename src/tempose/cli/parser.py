@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from tempose.cli.commands import CommandParser, accept_old_names
+from tempose.cli.commands import CommandParser, Parser, accept_old_names
 
 COMMANDS = {
     "demo": "solve a bundled example and write its report",
@@ -37,7 +37,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     only
         The one command whose options are needed; by default all have theirs. The others are listed, and not imported.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tempose",
         description="The posterior of a pose graph: best poses, and honest error bars on every one of them.",
         epilog="Try 'tempose demo', or 'tempose COMMAND --help'.",

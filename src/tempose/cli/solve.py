@@ -54,7 +54,9 @@ def add_parser(commands: Commands, summary: str) -> None:
         metavar="DIR",
         help="directory to write; a run that was stopped there is continued",
     )
-    parser.add_argument("--overwrite", action="store_true", help="discard what another run left in DIR")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="discard what another run left in DIR; write among other files"
+    )
     parser.add_argument("--truth", metavar="FILE", help="true poses, to show errors in the report")
     parser.add_argument("--no-report", action="store_true", help="do not write report.html")
     parser.add_argument(
@@ -113,6 +115,8 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
 
     graph = source.read()
     truth = None if source.truth is None else read_poses(source.truth)
+    if not arguments.output:
+        raise OptionError("-o needs the name of a directory")
     home = Path(arguments.output)
     with prepared_directory(home, getattr(arguments, "overwrite", False)):
         return _solve_and_write(arguments, source, options, graph, truth)
@@ -124,6 +128,8 @@ def _solve_and_write(
     from tempose.report.solution_page import write_report
     from tempose.solver import solve
 
+    if not arguments.output:
+        raise OptionError("-o needs the name of a directory")
     home = Path(arguments.output)
     stop = threading.Event()
     with console.progress_bar(arguments) as progress, _interruptible(stop):
@@ -185,6 +191,12 @@ def prepared_directory(home: Path, overwrite: bool) -> Iterator[None]:
 
     if home.exists() and not home.is_dir():
         raise FileError(f"{home} is a file; give a directory to -o")
+    foreign = sorted(file.name for file in home.glob("[!.]*")) if home.is_dir() and not overwrite else []
+    if foreign and not {"result.json", "draws"} & set(foreign):
+        raise FileError(
+            f"{home} has files that are not of a result ({foreign[0]}{', …' * (len(foreign) > 1)}); give another directory to -o, "
+            "or --overwrite to write among them"
+        )
     with at_work_in(home):
         if overwrite and any((home / name).exists() for name in ("result.json", "draws/draws.json")):
             try:
