@@ -53,6 +53,8 @@ __all__ = [
     "estimated_noise",
     "explained",
     "explanations",
+    "first_look",
+    "further_doubts",
     "judgement",
     "kept_noise",
     "kept_proof",
@@ -197,6 +199,51 @@ def of_graph(graph: PoseGraph) -> list[str]:
         verb = "carries" if count == 1 else "carry"
         lines.append(f"{count} of {_count(int(np.sum(graph.is_relative)), 'edge')} {verb} a rotation only")
     return lines + seen_rarely(graph)
+
+
+def first_look(graph: PoseGraph, facts: Mapping[str, Any], links: int) -> list[str]:
+    """What is in a file, before anything is solved, one line each; ``links`` edges lie along a chain of ids."""
+    lines = [counts(graph), *of_graph(graph)]
+    if links:
+        loops = int(np.sum(graph.is_relative)) - links
+        lines.append(
+            f"ids are an order in time: {_count(links, 'step')} of odometry and {_count(loops, 'loop closure')}"
+        )
+    levels = [
+        f"{spread['median']:.3g}{unit}"
+        + (f" (up to {spread['most']:.3g}{unit})" if spread["most"] > 3.0 * spread["median"] else "")
+        for spread, unit in ((facts["sigma_rot_deg"], "°"), (facts["sigma_trans"], ""))
+        if spread is not None
+    ]
+    lines.append(f"noise stated: σ = {' and '.join(levels)} per axis" if levels else "no noise is stated")
+    turn = facts["sigma_rot_deg"]
+    if turn is not None and turn["most"] > ANY_TURN_DEG:
+        lines.append(
+            f"a σ of {turn['most']:.2g}° says nothing about a rotation: look whether the file's units and precisions are what they "
+            "should be"
+        )
+    shown, shift = facts["sigma_rot_deg_shown_by_triangles"], facts["sigma_trans_shown_by_triangles"]
+    if shown is not None:
+        length = "" if shift is None else f" and {shift:.3g}"
+        lines.append(f"noise that {_count(facts['n_triangles'], 'triangle')} show: about {shown:.3g}°{length} per axis")
+    elif not facts["n_triangles"]:
+        lines.append("there are no triangles, so that the noise shows only in a solve")
+    if facts["n_edges_that_break_triangles"]:
+        names = listed(facts["edges_that_break_triangles"], 4)
+        lines.append(
+            f"{_count(facts['n_edges_that_break_triangles'], 'edge')} break their triangles, most of all {names}"
+        )
+    if facts["n_bridges"]:
+        verb = "is" if facts["n_bridges"] == 1 else "are"
+        lines.append(
+            f"{_count(facts['n_bridges'], 'edge')} {verb} checked by nothing (bridges): {listed(facts['bridges'], 4)}"
+        )
+    if facts["correlated_edges"]:
+        lines.append(f"{_count(facts['correlated_edges'], 'edge')} with correlations")
+    lines.append(
+        "poses to start from are in the file" if facts["has_poses"] else "no poses to start from are in the file"
+    )
+    return lines
 
 
 def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:

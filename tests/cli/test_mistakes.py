@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import tempose
@@ -66,3 +68,18 @@ def test_solve_takes_a_path_and_says_what_else_it_does_not(tmp_path):
     with pytest.raises(ArgumentError, match="solve takes a PoseGraph, or the path of a file, not list"):
         tempose.solve([1, 2])
     assert len(repr(solution)) < 200 and repr(solution).startswith("Solution(6 nodes, ")
+
+
+def test_a_first_look_says_what_to_run(tmp_path, capsys):
+    """As stated, no advice; noise stated three times too small, and wrong edges: the options that help."""
+    made = simulate(20, completeness=0.5, sigma_rot_deg=2.0, seed=3)
+    wrong = simulate(20, completeness=0.5, sigma_rot_deg=2.0, wrong_edges=0.2, seed=3)
+    small = replace(made.graph, concentration=9.0 * made.graph.concentration)
+    advice = {"right": "", "small": " --noise auto", "wrong": " --robust --noise auto"}
+    for (name, options), graph in zip(advice.items(), (made.graph, small, wrong.graph), strict=True):
+        file = tmp_path / f"{name}.g2o"
+        tempose.write_graph(file, graph)
+        assert main(["info", str(file)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-1] == f"next: tempose solve {file} -o {name}-result{options}"
+        assert lines[1].strip() == "20 nodes, 100 edges, 1 component" and len(lines) < 10

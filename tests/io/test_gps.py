@@ -176,6 +176,8 @@ def test_the_command_line_says_what_is_in_a_file(tmp_path: Path, capsys: pytest.
     assert facts["measured_positions"] == 4 and facts["dimension"] == 3 and facts["n_nodes"] == 10
     assert facts["world_origin"][0] == pytest.approx(691000, abs=10)
     assert main(["info", str(tmp_path / "h.g2o")]) == 0
+    assert "4 absolute measurements" in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "h.g2o"), "--all"]) == 0
     said = capsys.readouterr().out
     assert "measured positions" in said and "landmarks" not in said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,25 @@ def overview(graph: PoseGraph) -> dict[str, Any]:
         "has_poses": graph.initial is not None,
         **{f"read_{key}": value for key, value in graph.origin.items()},
     }
+
+
+def suggested(facts: Mapping[str, Any], *, is_sequence: bool) -> list[str]:
+    """Options that a first solve of a graph should have, by :func:`overview` and the triangles' facts beside it.
+
+    Estimated noise if triangles show other noise than is stated, by a factor of 2; wrong edges if some break their triangles.
+    """
+    stated = {"rot_deg": facts["sigma_rot_deg"], "trans": facts["sigma_trans"]}
+    shown = {name: facts[f"sigma_{name}_shown_by_triangles"] for name in stated}
+    off = [
+        shown[name] / spread["median"]
+        for name, spread in stated.items()
+        if spread is not None and shown[name] is not None and spread["median"] > 0
+    ]
+    wrong = facts["n_edges_that_break_triangles"] > 0
+    options = ["--robust"] if wrong else []
+    if wrong or any(not 0.5 < ratio < 2.0 for ratio in off):
+        options += ["--noise", "auto"]
+    return [*options, "--trust-odometry"] if wrong and is_sequence else options
 
 
 def precisions(graph: PoseGraph) -> dict[str, Any] | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from pathlib import Path
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command, add_graph
@@ -11,23 +13,35 @@ from tempose.cli.inputs import add_reading, read_graph
 
 def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose info``."""
-    parser = add_command(commands, "info", summary, run, "tempose info graph.g2o")
+    parser = add_command(commands, "info", summary, run, "tempose info graph.g2o\ntempose info graph.g2o --all")
     add_graph(parser)
+    parser.add_argument("--all", action="store_true", help="every count and number, as in --json")
     add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Describe a graph."""
-    from tempose.analysis.overview import contents, overview
+    from tempose import describe
+    from tempose.analysis.overview import contents, overview, suggested
     from tempose.outliers.search.triangles import cycle_facts
+    from tempose.outliers.sequence import Sequence
 
     graph = read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}
+    sequence = Sequence.of(graph)
+    options = suggested(facts, is_sequence=sequence is not None)
+    home = Path(arguments.graph).stem
+    command = shlex.join(["tempose", "solve", arguments.graph, "-o", f"{home}-result", *options])
     console.notice(arguments, *graph.notices)
-    absent = {name for name, value in contents(graph).items() if not value}  # not everybody has landmarks
-    shown = [(name.replace("_", " "), _words(value)) for name, value in facts.items() if name not in absent]
-    console.table(arguments, shown, arguments.graph)
-    console.emit(arguments, {**facts, "notices": list(graph.notices)})
+    if arguments.all:
+        absent = {name for name, value in contents(graph).items() if not value}  # not everybody has landmarks
+        shown = [(name.replace("_", " "), _words(value)) for name, value in facts.items() if name not in absent]
+        console.table(arguments, shown, arguments.graph)
+    elif not arguments.json:
+        links = 0 if sequence is None else int(sequence.is_link.sum())
+        console.say(arguments, arguments.graph, *(f"  {line}" for line in describe.first_look(graph, facts, links)))
+        console.say(arguments, f"next: {command}")
+    console.emit(arguments, {**facts, "next": command, "notices": list(graph.notices)})
     return 0
 
 
