@@ -26,6 +26,7 @@ import numpy as np
 from tempose._typing import Array, PathLike
 from tempose.errors import OptionError, ParseError
 from tempose.io._text import NumberReader, content_lines, read_text, rotation_matrices
+from tempose.io.matlab import read_variables
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -131,18 +132,14 @@ def _nodes_by_image(path: Path) -> dict[str, int]:
 
 def _cells(path: Path) -> dict[str, list[Any]]:
     """The cell arrays of the truth as lists."""
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(path)
-    except FileNotFoundError:
-        raise ParseError(path, None, "there is no such file") from None
-    except Exception as error:  # a damaged file raises whatever scipy happens to stumble on
-        raise ParseError(path, None, f"is no MATLAB file that can be read: {error}") from None
+    content = read_variables(path, _TRUTH)
     missing = [name for name in _TRUTH if name not in content]
     if missing:
         raise ParseError(path, None, f"has no variable {missing[0]}; expected {', '.join(_TRUTH)}")
-    return {name: [np.squeeze(cell)[()] for cell in np.ravel(content[name])] for name in _TRUTH}
+    for name in _TRUTH:
+        if not isinstance(content[name], np.ndarray) or content[name].dtype != object:
+            raise ParseError(path, None, f"{name} is not a cell array")
+    return {name: [np.squeeze(cell)[()] for cell in content[name].ravel()] for name in _TRUTH}
 
 
 def _numbers(path: Path, cell: Any, shape: tuple[int, ...], name: str) -> Array:
