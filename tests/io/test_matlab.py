@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -37,10 +38,8 @@ def test_every_cut_is_refused(tmp_path: Path) -> None:
         data = (tmp_path / "a.mat").read_bytes()
         for size in range(0, len(data) - 8, 3):
             (tmp_path / "b.mat").write_bytes(data[:size])
-            try:
+            with contextlib.suppress(ParseError):
                 assert "cells" not in read_variables(tmp_path / "b.mat", ["cells"])
-            except ParseError:
-                pass
     (tmp_path / "c.mat").write_bytes(b"MATLAB 7.3 MAT-file".ljust(200))
     with pytest.raises(ParseError, match="save it with -v7"):
         read_variables(tmp_path / "c.mat", ["cells"])

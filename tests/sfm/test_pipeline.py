@@ -384,7 +384,7 @@ def test_pythons_sqlite_stays_away_while_colmap_writes(
         assert not any(thread.name == "colmap" for thread in threading.enumerate())
         return real(*arguments, **more)
 
-    monkeypatch.setattr(features.sqlite3, "connect", connect)
+    monkeypatch.setattr(sqlite3, "connect", connect)
     monkeypatch.setattr(features, "_POLL_SECONDS", 0.001)
     camera = ColmapCamera("PINHOLE", 320, 240, np.array([300.0, 300.0, 160.0, 120.0]))
     build_database(noise_pictures, tmp_path / "d.db", camera, seen.append)

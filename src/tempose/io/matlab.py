@@ -103,8 +103,9 @@ def _matrix(body: memoryview, order: str, depth: int) -> Any:
         raise _Damaged(f"cells are within cells more than {_DEEPEST} deep")
     if not len(body):
         return np.empty((0, 0))
-    none = (0, body[:0])
-    flags, shape, _, *rest = [*_elements(body, order), none, none, none, none]
+    parts = list(_elements(body, order))
+    parts += [(0, body[:0])] * 4
+    flags, shape, _, *rest = parts
     what, dims = _numbers(flags, order), _numbers(shape, order)
     if flags[0] != _UINT32 or len(what) != 2 or shape[0] != _INT32 or len(dims) < 2 or np.any(dims < 0):
         raise _Damaged("a variable says neither what it is nor how large")

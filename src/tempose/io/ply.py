@@ -74,7 +74,7 @@ def read_ply(path: PathLike) -> dict[str, NDArray[Any]]:
     end = data.find(b"end_header", 0, _MAX_HEADER)
     if not data.startswith(b"ply") or end < 0:
         raise ParseError(path, 1, "is not a PLY file: expected 'ply' in the first line and 'end_header' later")
-    start = data.index(b"\n", end) + 1
+    start = data.find(b"\n", end) + 1 or len(data)
     kind, count, fields = _header(path, data[:end].decode("ascii", "replace").splitlines())
     body = data[start:]
     if kind == "ascii":
@@ -101,10 +101,15 @@ def _header(path: PathLike, lines: list[str]) -> tuple[str, int, list[tuple[str,
             case ["element", element, size]:
                 if not fields and element != "vertex":
                     raise ParseError(path, number, f"element {element} comes before the vertices; put vertices first")
-                count = int(size) if element == "vertex" and size.isdigit() else count
+                if element == "vertex":
+                    if not (size.isascii() and size.isdigit() and len(size) < 16):
+                        raise ParseError(path, number, f"the number of vertices is {size[:40]!r}; expected a count")
+                    count = int(size)
             case ["property", type_name, name] if element == "vertex":
                 if type_name not in _CODES:
                     raise ParseError(path, number, f"property type {type_name} is not read")
+                if any(name == other for other, _ in fields):
+                    raise ParseError(path, number, f"the property {name[:40]} occurs twice")
                 fields.append((name, "<" + _CODES[type_name]))
             case ["property", "list", *_] if element == "vertex":
                 raise ParseError(path, number, "vertices with lists are not read")
@@ -117,7 +122,14 @@ def _ascii(path: PathLike, body: bytes, count: int, fields: list[tuple[str, str]
     rows = body.decode("ascii", "replace").splitlines()[:count]
     try:
         values = np.array([[float(w) for w in row.split()[: len(fields)]] for row in rows], float)
+        if len(rows) != count:
+            raise ValueError("too few rows")
         values = values.reshape(count, len(fields))
     except ValueError:
         raise ParseError(path, None, f"expected {count} rows of {len(fields)} numbers after the header") from None
-    return {name: values[:, k].astype(code) for k, (name, code) in enumerate(fields)}
+    for k, (name, code) in enumerate(fields):
+        if code[1] != "f" and not np.all(np.abs(values[:, k]) < 2.0**32):
+            raise ParseError(path, None, f"the property {name[:40]} is of whole numbers, and a value is none")
+    with np.errstate(over="ignore"):  # to infinity, as a number that a float does not hold
+        return {name: values[:, k].astype(np.int64).astype(code) if code[1] != "f" else values[:, k].astype(code)
+                for k, (name, code) in enumerate(fields)}  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -150,9 +150,12 @@ def _read_focal(about: Path) -> dict[str, Any]:
     """What an earlier run wrote of the focal length; nothing if it cannot be read, and it is found again."""
     try:
         known = json.loads(about.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) and {"start", "from_exif", "found"} <= known.keys() else {}
+    if not isinstance(known, dict) or not isinstance(known.get("from_exif"), bool):
+        return {}
+    lengths = [known.get(name) for name in ("start", "found")]
+    return known if all(isinstance(x, int | float) and 0.0 < x < math.inf for x in lengths) else {}
 
 
 def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -> None:
@@ -161,7 +164,7 @@ def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -
         return
     try:
         there = contents(database)
-    except sqlite3.Error as error:
+    except ParseError as error:
         raise ParseError(
             database,
             None,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempose._support.files import write_atomically
 from tempose._support.tables import csv_text
 from tempose._typing import PathLike
-from tempose.errors import ParseError
+from tempose.errors import GraphError, ParseError
 from tempose.io.colmap.model import ModelPoints, write_model
 from tempose.io.csvfile import name_text
 from tempose.io.ply import write_ply
@@ -28,6 +29,7 @@ SCENE = "scene.npz"
 CAMERAS = "cameras.csv"
 _FORMAT = 2
 _GREY = 160
+_DAMAGED = "is cut off or not a reconstruction; run 'tempose sfm' again"
 
 
 def save_scene(path: PathLike, scene: Scene) -> None:
@@ -60,22 +62,53 @@ def load_scene(path: PathLike) -> Scene:
     if not file.is_file():
         raise ParseError(file, None, "there is no reconstruction here; make one with 'tempose sfm IMAGES -o DIR'")
     try:
-        with np.load(file, allow_pickle=False) as data:
-            about = json.loads(str(data["about"]))
-            if about["format"] != _FORMAT:
-                raise ParseError(file, None, f"format {about['format']} is not {_FORMAT}, which this version reads")
-            return Scene(
-                poses=Poses(tuple(about["names"]), data["wxyz"], data["position"]),
-                intrinsics=data["intrinsics"],
-                image_size=data["image_size"],
-                camera_covariance=data["camera_covariance"],
-                observations=Observations(**_part(data, "observations", Observations)),
-                structure=Structure(**_part(data, "structure", Structure)),
-                colour=data.get("colour"),
-                gauge=SceneGauge(**about["gauge"]),
-            )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        raise ParseError(file, None, "is cut off or not a reconstruction; run 'tempose sfm' again") from None
+        with np.load(file, allow_pickle=False) as saved:
+            data = {name: saved[name] for name in saved.files}
+    except Exception:  # a damaged file raises whatever zipfile, zlib or numpy happens to stumble on
+        raise ParseError(file, None, _DAMAGED) from None
+    try:
+        about = json.loads(str(data["about"]))
+        if about["format"] != _FORMAT:
+            raise ParseError(file, None, f"format {about['format']!r} is not {_FORMAT}, which this version reads")
+        _check_shapes(data, len(about["names"]))
+        gauge = SceneGauge(**about["gauge"])
+        error = gauge.calibration_error
+        if not isinstance(gauge.metric, bool) or not (error is None or isinstance(error, int | float)):
+            raise TypeError("not a gauge")
+        return Scene(
+            poses=Poses(tuple(about["names"]), data["wxyz"], data["position"]),
+            intrinsics=data["intrinsics"],
+            image_size=data["image_size"],
+            camera_covariance=data["camera_covariance"],
+            observations=Observations(**_part(data, "observations", Observations)),
+            structure=Structure(**_part(data, "structure", Structure)),
+            colour=data.get("colour"),
+            gauge=gauge,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError, GraphError):
+        raise ParseError(file, None, _DAMAGED) from None
+
+
+def _check_shapes(data: Mapping[str, NDArray[Any]], n: int) -> None:
+    """Raise if arrays do not fit each other: n cameras, p points, k image points."""
+    p, k = len(data["structure_position"]), len(data["observations_pixel"])
+    shapes: dict[str, tuple[int, ...]] = {
+        "wxyz": (n, 4), "position": (n, 3), "intrinsics": (n, 3, 3), "image_size": (n, 2), "camera_covariance": (n, 6, 6),
+        "structure_position": (p, 3), "structure_mean": (p, 3), "structure_image_covariance": (p, 3, 3),
+        "structure_pose_covariance": (p, 3, 3), "structure_used": (k,), "observations_pixel": (k, 2),
+        **{f"structure_{name}": (p,) for name in ("status", "n_views", "angle_deg", "rms_px")},
+        **{f"observations_{name}": (k,) for name in ("point_of", "camera_of")},
+        **{name: () for name in ("structure_sigma_px", "structure_n_draws", "observations_n_points")},
+    }  # fmt: skip
+    if "colour" in data:
+        shapes["colour"] = (p, 3)
+    wrong = [name for name, shape in shapes.items() if data[name].shape != shape or data[name].dtype.kind not in "biuf"]
+    points, cameras = data["observations_point_of"], data["observations_camera_of"]
+    outside = k and not (0 <= points.min() <= points.max() < p and 0 <= cameras.min() <= cameras.max() < n)
+    focal = data["intrinsics"][:, (0, 1), (0, 1)]
+    calibrated = np.all(np.isfinite(data["intrinsics"])) and np.all(focal > 0.0) and np.all(data["image_size"] >= 0)
+    if wrong or outside or not n or not calibrated or data["observations_n_points"] != p:
+        raise ValueError("arrays do not fit each other")
 
 
 def _part(data: Any, prefix: str, kind: type) -> dict[str, Any]:

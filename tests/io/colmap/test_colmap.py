@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import struct
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +102,114 @@ def test_what_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
         read_database(tmp_path / "text.db")
     assert count_rows(tmp_path / "none.db", "matches") == count_rows(tmp_path / "text.db", "matches") == 0
+
+
+TABLES = """
+CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, model, width, height, params, prior_focal_length);
+CREATE TABLE images (image_id INTEGER PRIMARY KEY, name, camera_id);
+CREATE TABLE keypoints (image_id INTEGER PRIMARY KEY, rows, cols, data);
+CREATE TABLE descriptors (image_id INTEGER PRIMARY KEY, rows, cols, data);
+CREATE TABLE matches (pair_id INTEGER PRIMARY KEY, rows, cols, data);
+CREATE TABLE two_view_geometries (pair_id INTEGER PRIMARY KEY, rows, cols, data, config);
+"""
+
+
+def small_database(path: Path, *spoil: str) -> Path:
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(TABLES)
+        base.execute("INSERT INTO cameras VALUES (1, 1, 1000, 800, ?, 1)", [np.array([900.0, 900, 500, 400]).tobytes()])
+        for k in (1, 2):
+            base.execute("INSERT INTO images VALUES (?, ?, 1)", [k, f"{k}.jpg"])
+            pixel = np.arange(6, dtype=np.float32).tobytes()
+            base.execute("INSERT INTO keypoints VALUES (?, 3, 2, ?)", [k, pixel])
+        pair = np.array([[0, 1], [2, 0]], dtype=np.uint32).tobytes()
+        base.execute("INSERT INTO matches VALUES (?, 2, 2, ?)", [2147483647 + 2, pair])
+        for statement in spoil:
+            base.execute(statement)
+        base.commit()
+    return path
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?mode=memory", "100%41", "ü b", "a%23?#"])
+def test_databases_in_folders_of_any_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    path = small_database(folder / f"{name}.db")
+    found = read_database(path)
+    assert found.names == ("1.jpg", "2.jpg") and found.matches[0, 1].tolist() == [[0, 1], [2, 0]]
+    assert count_rows(path, "matches") == 1
+    assert [p.name for p in tmp_path.iterdir()] == [name] and [p.name for p in folder.iterdir()] == [f"{name}.db"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        f"UPDATE {table} SET {column} = {value}"
+        for table, columns in {
+            "cameras": ["model", "width", "height", "params"],
+            "images": ["name", "camera_id"],
+            "keypoints": ["rows", "cols", "data"],
+            "matches": ["rows", "data"],
+        }.items()
+        for column in columns
+        for value in ("'text'", "NULL", "-5", "1e300", "x'00ff'", "4000000000000")
+        if not (column == "name" and value == "'text'")
+    ],
+)
+def test_cells_that_hold_something_else(tmp_path: Path, spoil: str) -> None:
+    path = small_database(tmp_path / "a.db", spoil)
+    with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
+        read_database(path)
+
+
+def test_a_view_in_place_of_a_table_is_refused(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x AS camera_id FROM n"
+    path = small_database(tmp_path / "a.db", "DROP TABLE cameras", f"CREATE VIEW cameras AS {endless}")
+    with pytest.raises(ParseError, match="no table of COLMAP"):
+        read_database(path)
+
+
+def binary_model(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "cameras.bin").write_bytes(struct.pack("<QIiQQ4d", 1, 7, 1, 1000, 800, 1000.0, 1010.0, 500.0, 400.0))
+    image = (
+        struct.pack("<I7dI", 1, 1, 0, 0, 0, 0, 0, 0, 7)
+        + b"a b.jpg\0"
+        + struct.pack("<Qddqddq", 2, 1.5, 2.5, 9, 3, 4, -1)
+    )
+    (folder / "images.bin").write_bytes(struct.pack("<Q", 1) + image)
+    (folder / "points3D.bin").write_bytes(struct.pack("<Q", 0))
+    return folder
+
+
+def test_a_binary_model(tmp_path: Path) -> None:
+    found = read_model(binary_model(tmp_path / "model"))
+    assert found.names == ("a b.jpg",) and found.tracks[0].tolist() == [9] and found.pixels[0].tolist() == [[1.5, 2.5]]
+    np.testing.assert_allclose(found.cameras[0].K, K)
+
+
+def test_binary_models_that_are_cut_or_count_wrongly(tmp_path: Path) -> None:
+    """The counts of such files made pycolmap hang, or ask for more memory than there is."""
+    folder = binary_model(tmp_path / "model")
+    for name in ("cameras.bin", "images.bin"):
+        data = (folder / name).read_bytes()
+        for size in range(len(data)):
+            (folder / name).write_bytes(data[:size])
+            with pytest.raises(ParseError, match=name):
+                read_model(folder)
+        (folder / name).write_bytes(struct.pack("<Q", 1 << 60) + data[8:])
+        with pytest.raises(ParseError, match="cut off"):
+            read_model(folder)
+        (folder / name).write_bytes(data + b"more")
+        with pytest.raises(ParseError, match="more in it"):
+            read_model(folder)
+        (folder / name).write_bytes(data)
+
+
+def test_cameras_with_the_wrong_parameters(tmp_path: Path) -> None:
+    file = tmp_path / "cameras.txt"
+    for bad in ("1 PINHOLE 10 10 5", "1 NO_SUCH 10 10 5 5 5 5", "1 PINHOLE 10 10 nan 5 5 5", "1 RADIAL 10 10 -5 5 5 0 0",
+                "1 PINHOLE 10 10 1e300 5 5 5", "1 PINHOLE -1 10 5 5 5 5"):  # fmt: skip
+        file.write_text(bad)
+        with pytest.raises(ParseError, match=r"cameras\.txt:1"):
+            read_camera(file)

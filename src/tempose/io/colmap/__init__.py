@@ -7,5 +7,5 @@
 | ``cameras.txt``, or a file of ``K``  | :mod:`.cameras`   | with the model  | ``ColmapCamera``      |
 
 Pixels have their centre at .5 and are as the camera saw them: lens distortion is still in them. pycolmap, which is optional,
-is needed for models and for cameras with distortion only.
+is needed for cameras with distortion only: its readers can be made to crash, so that files are read here.
 """

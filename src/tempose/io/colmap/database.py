@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from tempose._typing import Array, Index, PathLike
-from tempose.errors import ParseError
+from tempose.errors import ArgumentError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
 
+_TABLES = ("cameras", "images", "keypoints", "descriptors", "matches", "two_view_geometries")
 _PAIR = 2147483647  # COLMAP's pair_id is image_id1 * 2147483647 + image_id2
 
 
@@ -54,31 +55,49 @@ def read_database(path: PathLike) -> ColmapDatabase:
     try:
         with closing(_open(path)) as connection:
             return _read(connection)
-    except (sqlite3.DatabaseError, ValueError) as error:
+    except (sqlite3.Error, ValueError, OverflowError, ArgumentError) as error:
         raise ParseError(
             path,
             None,
             f"cannot be read as a COLMAP database ({error}); is it whole, and has COLMAP finished writing it?",
         ) from None
-    except KeyError as error:
-        raise ParseError(path, None, f"an image has camera {error}, which the database does not have") from None
 
 
 def _open(path: Path, seconds: float = 5.0) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=seconds)
+    """Read-only. Tables must be tables: a view could compute for ever."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=seconds)
+    try:
+        for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+            wrong = kind == "view" or (kind == "table" and "virtual" in str(text)[:20].lower())
+            if wrong and name in _TABLES:
+                raise sqlite3.DatabaseError(f"{name} is no table of COLMAP's")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _read(connection: sqlite3.Connection) -> ColmapDatabase:
-    cameras = {
-        row[0]: ColmapCamera.numbered(row[1], row[2], row[3], np.frombuffer(row[4], dtype=np.float64))
-        for row in connection.execute("SELECT camera_id, model, width, height, params FROM cameras")
-    }
-    images = list(connection.execute("SELECT image_id, name, camera_id FROM images ORDER BY name"))
+    cameras = {}
+    for row in connection.execute("SELECT camera_id, model, width, height, params FROM cameras"):
+        number, model, width, height = (_whole(cell, "cameras") for cell in row[:4])
+        cameras[number] = ColmapCamera.numbered(model, width, height, np.frombuffer(_blob(row[4], 8), dtype=np.float64))
+    images = []
+    for image, name, camera in connection.execute("SELECT image_id, name, camera_id FROM images ORDER BY name"):
+        if not isinstance(name, str) or not name:
+            raise ValueError("an image has no name")
+        if _whole(camera, "images") not in cameras:
+            raise ValueError(f"an image has camera {camera}, which the database does not have")
+        images.append((_whole(image, "images"), name, camera))
     row_of = {image: row for row, (image, _, _) in enumerate(images)}
     keypoints: list[Array] = [np.empty((0, 2)) for _ in images]
     for image, rows, cols, data in connection.execute("SELECT image_id, rows, cols, data FROM keypoints"):
-        if image in row_of and rows:
-            pixel = np.frombuffer(data, dtype=np.float32).reshape(rows, cols)[:, :2].astype(np.float64)
+        if image in row_of and _whole(rows, "keypoints"):
+            if not 2 <= _whole(cols, "keypoints") <= 6:
+                raise ValueError(f"keypoints of image {image} have {cols} numbers each")
+            pixel = np.frombuffer(_blob(data, 4), dtype=np.float32).reshape(rows, cols)[:, :2].astype(np.float64)
+            if not np.all(np.isfinite(pixel)):
+                raise ValueError(f"a keypoint of image {image} is not finite")
             keypoints[row_of[image]] = pixel
     return ColmapDatabase(
         tuple(name for _, name, _ in images),
@@ -95,15 +114,31 @@ def _read_matches(
 ) -> dict[tuple[int, int], Index]:
     found: dict[tuple[int, int], Index] = {}
     for pair_id, rows, data in connection.execute("SELECT pair_id, rows, data FROM matches"):
-        first, second = divmod(pair_id, _PAIR)
-        if not rows or first not in row_of or second not in row_of:
+        first, second = divmod(_whole(pair_id, "matches"), _PAIR)
+        if not _whole(rows, "matches") or first not in row_of or second not in row_of:
             continue
-        match = np.frombuffer(data, dtype=np.uint32).reshape(rows, 2).astype(np.int64)
+        match = np.frombuffer(_blob(data, 4), dtype=np.uint32).reshape(rows, 2).astype(np.int64)
+        if first == second:
+            raise ValueError(f"image {first} is matched with itself")
         i, j = row_of[first], row_of[second]
         if np.any(match.max(axis=0) >= [len(keypoints[i]), len(keypoints[j])]):
             raise ValueError(f"matches of images {first} and {second} name keypoints that are not there")
         found[min(i, j), max(i, j)] = match if i < j else match[:, ::-1]
     return {pair: found[pair] for pair in sorted(found)}
+
+
+def _whole(cell: object, table: str) -> int:
+    """A cell that must hold a whole number from 0 on: SQLite lets any cell hold anything."""
+    if not isinstance(cell, int) or cell < 0:
+        raise ValueError(f"a cell of the table {table} is no whole number from 0 on")
+    return cell
+
+
+def _blob(cell: object, size: int) -> bytes:
+    """A cell that must hold numbers of so many bytes each."""
+    if not isinstance(cell, bytes) or len(cell) % size:
+        raise ValueError("a cell does not hold the numbers that it should")
+    return cell
 
 
 # ---------------------------------------------------------------------- what an earlier run has left
@@ -130,10 +165,39 @@ class Contents:
 
 
 def contents(path: Path) -> Contents:
-    """What a database was made of; ``sqlite3.Error`` where it cannot be read."""
+    """What a database was made of; every cell is looked at, since COLMAP itself, which goes on from it, does not.
+
+    Raises
+    ------
+    ParseError
+        If it cannot be read.
+    """
+    read_database(path)
+    try:
+        return _contents(path)
+    except (sqlite3.Error, ValueError, OverflowError) as error:
+        raise ParseError(path, None, f"cannot be read as a COLMAP database ({error})") from None
+
+
+def _contents(path: Path) -> Contents:
     with closing(_open(path)) as connection:
+        for table, sizes in (
+            ("keypoints", "4"),
+            ("descriptors", "1, 4"),
+            ("matches", "4"),
+            ("two_view_geometries", "4"),
+        ):
+            sound = (
+                "typeof(rows) = 'integer' AND typeof(cols) = 'integer' AND rows >= 0 AND cols >= 0 AND (rows = 0 OR "
+                f"(typeof(data) = 'blob' AND length(data) / (rows * max(cols, 1)) IN ({sizes})"
+                " AND length(data) % (rows * max(cols, 1)) = 0))"
+            )
+            if connection.execute(f"SELECT EXISTS(SELECT 1 FROM {table} WHERE NOT ({sound}))").fetchone()[0]:
+                raise ValueError(f"a row of the table {table} is not what COLMAP writes")
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise ValueError("it is damaged")
         names = frozenset(name for (name,) in connection.execute("SELECT name FROM images"))
-        params = tuple(np.frombuffer(data) for (data,) in connection.execute("SELECT params FROM cameras"))
+        params = tuple(np.frombuffer(_blob(data, 8)) for (data,) in connection.execute("SELECT params FROM cameras"))
         matched, verified = (
             bool(connection.execute(f"SELECT EXISTS(SELECT 1 FROM {table})").fetchone()[0])
             for table in ("matches", "two_view_geometries")
@@ -154,6 +218,9 @@ def count_rows(path: Path, table: str) -> int:
 
 def focal_length(path: Path) -> tuple[float, bool]:
     """Focal length of the (one) camera of a database, pixels, and whether it comes from EXIF."""
-    with closing(_open(path)) as connection:
-        params, known = connection.execute("SELECT params, prior_focal_length FROM cameras").fetchone()
-    return float(np.frombuffer(params)[0]), bool(known)
+    try:
+        with closing(_open(path)) as connection:
+            params, known = connection.execute("SELECT params, prior_focal_length FROM cameras").fetchone() or (b"", 0)
+        return float(np.frombuffer(_blob(params, 8))[0]), bool(known)
+    except (sqlite3.Error, ValueError, IndexError) as error:
+        raise ParseError(path, None, f"has no camera with a focal length ({error})") from None

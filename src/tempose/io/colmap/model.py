@@ -1,4 +1,4 @@
-"""COLMAP models: read as text or binary by pycolmap, written as text.
+"""COLMAP models: read as text or binary, written as text.
 
 Images hold ``cam_from_world``, quaternion ``wxyz``; an image point is a pixel and the number of its point, a point a place,
 a colour, its mean reprojection error in pixels, and the image points it is seen as. Columns as in COLMAP's documentation.
@@ -6,7 +6,9 @@ a colour, its mean reprojection error in pixels, and the image points it is seen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose._support.files import write_atomically
-from tempose._support.packages import require
 from tempose._typing import Array, Index, PathLike
-from tempose.errors import GraphError, ParseError
+from tempose.errors import ArgumentError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
+from tempose.io._text import content_lines, read_text
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
 
@@ -62,22 +64,147 @@ def is_model(folder: Path) -> bool:
 def read_model(folder: PathLike) -> ColmapModel:
     """Read images and tracks; poses and points of the model are left."""
     folder = Path(folder)
-    pycolmap = require("pycolmap", "reading a COLMAP model")
+    binary = (folder / "images.bin").exists() and (folder / "cameras.bin").exists()
+    suffix, read_cameras, read_images = (
+        (".bin", _binary_cameras, _binary_images) if binary else (".txt", _text_cameras, _text_images)
+    )
+    cameras = read_cameras(folder / f"cameras{suffix}")
+    images = sorted(read_images(folder / f"images{suffix}"), key=lambda image: image.name)
+    for before, image in itertools.pairwise(images):
+        if before.name == image.name:
+            raise ParseError(folder, None, f"two images are called {image.name!r}")
+    for image in images:
+        if image.camera not in cameras:
+            raise ParseError(
+                folder, None, f"image {image.name!r} has camera {image.camera}, which the model does not have"
+            )
+        if not np.all(np.isfinite(image.pixel)):
+            raise ParseError(folder, None, f"an image point of {image.name!r} is not finite")
+    return ColmapModel(
+        tuple(image.name for image in images),
+        tuple(cameras[image.camera] for image in images),
+        tuple(image.pixel[image.track >= 0] for image in images),
+        tuple(image.track[image.track >= 0] for image in images),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Image:
+    """Name, number of the camera, image points (k, 2), and the point each is seen of (k,), -1 for none."""
+
+    name: str
+    camera: int
+    pixel: Array
+    track: Index
+
+
+class _Bytes:
+    """Reads a binary file from front to back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at = path, 0
+        try:
+            self.data = path.read_bytes()
+        except OSError as error:
+            raise ParseError(path, None, f"cannot be read: {error.strerror}") from None
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        if not 0 <= size <= len(self.data) - self.at:
+            raise ParseError(self.path, None, "is cut off, or not of a COLMAP model; is it whole?")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def numbers(self, form: str) -> tuple[Any, ...]:
+        """The next numbers, little-endian, as :mod:`struct` calls them."""
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def count(self, each: int) -> int:
+        """The next number, which counts things of at least so many bytes that follow."""
+        (number,) = self.numbers("Q")
+        if number * each > len(self.data) - self.at:
+            raise ParseError(self.path, None, "is cut off, or not of a COLMAP model; is it whole?")
+        return int(number)
+
+    def name(self) -> str:
+        """The next text, which ends with a zero byte."""
+        end = self.data.find(b"\0", self.at)
+        name = self.take(end - self.at).decode("utf-8", "replace") if end >= 0 else ""
+        if not name:
+            raise ParseError(self.path, None, "an image has no name; is the model whole?")
+        self.take(1)
+        return name
+
+    def finish(self) -> None:
+        """Refuse what is left over."""
+        if self.at != len(self.data):
+            raise ParseError(self.path, None, "has more in it than it counts; is it of a COLMAP model?")
+
+
+def _binary_cameras(path: Path) -> dict[int, ColmapCamera]:
+    file, found = _Bytes(path), {}
+    for _ in range(file.count(24)):
+        number, model, width, height = file.numbers("IiQQ")
+        size = ColmapCamera.parameter_count(model)
+        if size < 0:
+            raise ParseError(path, None, f"camera {number} is of a model ({model}) that is not known")
+        params = np.array(file.numbers(f"{size}d"))
+        found[number] = _camera(path, None, ColmapCamera.numbered, model, width, height, params)
+    file.finish()
+    return found
+
+
+def _binary_images(path: Path) -> list[_Image]:
+    file, found = _Bytes(path), []
+    for _ in range(file.count(69)):
+        camera = file.numbers("I7dI")[-1]
+        name, count = file.name(), file.count(24)
+        points = np.frombuffer(file.take(24 * count), dtype=[("xy", "<f8", 2), ("point", "<i8")])
+        found.append(_Image(name, camera, points["xy"].copy(), points["point"].astype(np.int64)))
+    file.finish()
+    return found
+
+
+def _text_cameras(path: Path) -> dict[int, ColmapCamera]:
+    found = {}
+    for number, line in content_lines(read_text(path)):
+        words = line.split()
+        try:
+            key, size, params = int(words[0]), (int(words[2]), int(words[3])), np.array([float(w) for w in words[4:]])
+        except (ValueError, IndexError, OverflowError):
+            raise ParseError(path, number, "expected CAMERA_ID MODEL WIDTH HEIGHT PARAMS…") from None
+        found[key] = _camera(path, number, ColmapCamera, words[1], *size, params)
+    return found
+
+
+def _text_images(path: Path) -> list[_Image]:
+    """Two lines an image; the second is empty where no image point was found."""
+    lines, found = iter(enumerate(read_text(path).split("\n"), 1)), []
+    for number, line in lines:
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        seen_in, points = next(lines, (number, ""))
+        cells = points.split()
+        try:
+            camera, name = int(words[8]), words[9]
+            if len(cells) % 3:
+                raise ValueError("not in threes")
+            xy = np.array([float(w) for k, w in enumerate(cells) if k % 3 < 2]).reshape(-1, 2)
+            track = np.array([int(w) for w in cells[2::3]], dtype=np.int64)
+        except (ValueError, IndexError, OverflowError):
+            raise ParseError(
+                path, seen_in, "expected IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then a line of X Y POINT3D_ID …"
+            ) from None
+        found.append(_Image(name, camera, xy, track))
+    return found
+
+
+def _camera(path: Path, line: int | None, make: Callable[..., ColmapCamera], *facts: Any) -> ColmapCamera:
     try:
-        model = pycolmap.Reconstruction(folder)
-    except (ValueError, RuntimeError, IndexError) as error:
-        raise ParseError(
-            folder, None, f"cannot be read as a COLMAP model ({str(error).splitlines()[0]}); is it whole?"
-        ) from None
-    names, cameras, pixels, tracks = [], [], [], []
-    for image in sorted(model.images.values(), key=lambda image: image.name):
-        camera = model.cameras[image.camera_id]
-        kept = [p for p in image.points2D if p.has_point3D()]
-        names.append(image.name)
-        cameras.append(ColmapCamera(camera.model.name, camera.width, camera.height, np.array(camera.params)))
-        pixels.append(np.array([p.xy for p in kept]).reshape(-1, 2))
-        tracks.append(np.array([p.point3D_id for p in kept], dtype=np.int64))
-    return ColmapModel(tuple(names), tuple(cameras), tuple(pixels), tuple(tracks))
+        return make(*facts)
+    except ArgumentError as error:
+        raise ParseError(path, line, str(error)) from None
 
 
 def model_poses(model: Any) -> Poses:
