@@ -24,6 +24,7 @@ from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.repeats import Repeats, counted_once
 from tempose.outliers.search.basin import find_basins
+from tempose.outliers.search.ears import grow_by_ears
 from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
@@ -123,6 +124,9 @@ def solve_robust(
                 found = [grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])]
                 return solve_explained(graph, bones, search, options, own, found)
             starts.append(bones.completed(grown.poses))
+            eared = grow_by_ears(sequence.graph, sequence.is_link, extent(sequence.chain_poses), rng.spawn(1)[0], own[bones.edges])
+            if eared is not None:
+                starts.append(bones.completed(eared.poses))
             links[bones.edges] = sequence.is_link
             if by_cluster:
                 repeats = Repeats.of(search.clusters, bones.edges)
