@@ -35,6 +35,7 @@ _MOST_FITS = 6  # basins that are fitted with all parameters
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
 _LINKS_BEFOREHAND = (9.0, 1.0)  # right and wrong links that were seen before: Beta prior of their share
+_NEARLY_ALL = 0.9  # of the loop closures that a fit keeps: predicted by a chain without wrong links
 _LINK_ROUNDS = 3  # of fits, between which that share is estimated
 _SAME_SHARE = 0.7  # change of the logarithm of the share of wrong links: their verdicts hardly depend on less
 # chosen on: 3DMatch, all five scenes, and simulated graphs of the experiment robust
@@ -112,6 +113,7 @@ def solve_robust(
     searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
     starts: list[Poses] = []
     links, repeats = np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
+    chain: tuple[Sequence, Grown, Mask] | None = None
     if searched:
         bones = skeleton(graph)
         sequence = Sequence.of(bones.graph)
@@ -130,15 +132,30 @@ def solve_robust(
             links[bones.edges] = sequence.is_link
             if by_cluster:
                 repeats = Repeats.of(search.clusters, bones.edges)
-            if options.noise == "auto":
-                options = replace(options, least_scales=_least_scales(sequence, grown, rng.spawn(1)[0]))
+            chain = sequence, grown, bones.edges
     starts += _starts(graph, own, rng, start, hints, searched)
     fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
     chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+    if chain is not None and options.noise == "auto" and _is_whole(*chain, chosen):
+        least = _least_scales(*chain[:2], rng.spawn(1)[0])
+        if max(least) > 0.0:
+            options = replace(options, least_scales=least)
+            fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
+            chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
     return RobustSolution(chosen, competitors, tuple(new))
+
+
+def _is_whole(sequence: Sequence, grown: Grown, edges: Mask, chosen: RobustFit) -> bool:
+    """Whether the unbroken chain predicts as many loop closures as a fit keeps that may give links up, or nearly.
+
+    If links are wrong it predicts few, and what it misses by is no drift.
+    """
+    loops = ~sequence.chain & ~sequence.is_link
+    kept = int(np.sum(chosen.inlier_probability[edges][loops] > ACCEPTED))
+    return int(np.sum(grown.accepted[loops])) >= _NEARLY_ALL * kept
 
 
 def _least_scales(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:
