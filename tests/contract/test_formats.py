@@ -120,6 +120,16 @@ def tum_poses(path: Path, world: dict[int, np.ndarray]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def kitti_poses(path: Path, world: dict[int, np.ndarray]) -> None:
+    path.write_text("".join(words(M[:3]) + "\n" for M in world.values()))
+
+
+def euroc_poses(path: Path, world: dict[int, np.ndarray]) -> None:
+    lines = ["#timestamp [ns],p_RS_R_x [m],p_RS_R_y [m],p_RS_R_z [m],q_RS_w [],q_RS_x [],q_RS_y [],q_RS_z []"]
+    lines += [f"{k}," + words([*M[:3, 3], *quat.from_matrix(M[:3, :3])]).replace(" ", ",") for k, M in world.items()]
+    path.write_text("\n".join(lines) + "\n")
+
+
 def epfl_poses(path: Path, world: dict[int, np.ndarray]) -> None:
     path.write_text("".join(words(quat.from_matrix(M[:3, :3])).replace(" ", ",") + "\n" for M in world.values()))
 
@@ -148,6 +158,7 @@ class Format:
     poses_file: str = ""
     rotations_only: bool = False
     written: bool = True  # by tempose, too
+    from_zero: bool = False  # nodes have no names but the numbers of their lines
 
 
 TABLE = {
@@ -155,6 +166,8 @@ TABLE = {
     "csv": Format(csv_graph, csv_poses, "a.csv", "p.csv"),
     "3dmatch": Format(log_graph, log_poses, "a.log", "p.log"),
     "tum": Format(None, tum_poses, "", "p.tum"),
+    "kitti": Format(None, kitti_poses, "", "p.kitti", from_zero=True),
+    "euroc": Format(None, euroc_poses, "", "data.csv"),
     "epfl-rotations": Format(epfl_graph, epfl_poses, "Scene_Edges.txt", "Scene_Qabs.txt", rotations_only=True),
     "1dsfm": Format(onedsfm_graph, onedsfm_poses, "EGs.txt", "truth.mat", rotations_only=True, written=False),
 }
@@ -192,7 +205,7 @@ def test_poses_by_their_equation(tmp_path: Path, name: str) -> None:
     assert one.poses is not None
     one.poses(tmp_path / one.poses_file, dict(zip(NODES, matrices(poses), strict=True)))
     found = read_poses(tmp_path / one.poses_file)
-    assert found.ids == NODES
+    assert found.ids == (tuple(range(len(NODES))) if one.from_zero else NODES)
     assert np.max(quat.angle_between(found.wxyz, poses.wxyz)) < 1e-7
     if name != "epfl-rotations":
         np.testing.assert_allclose(found.position, poses.position, atol=1e-12)
@@ -238,7 +251,9 @@ def test_poses_come_back(tmp_path: Path, name: str) -> None:
     path, poses = tmp_path / TABLE[name].poses_file, truth()
     if name == "epfl-rotations":
         poses = replace(poses, position=np.zeros((len(NODES), 3)))
-    write_poses(path, poses)
+    if TABLE[name].from_zero:
+        poses = replace(poses, ids=tuple(range(len(poses))))
+    write_poses(path, poses, format=name)
     again = read_poses(path)
     assert again.ids == poses.ids
     np.testing.assert_allclose(

@@ -22,8 +22,10 @@ def add_parser(commands: Commands, summary: str) -> None:
         run,
         "tempose convert graph.g2o graph.csv",
     )
-    parser.add_argument("input", metavar="IN", help="file to read (g2o, csv, tum, 3DMatch log)")
-    parser.add_argument("output", metavar="OUT", help="file to write (g2o, csv, tum)")
+    parser.add_argument("input", metavar="IN", help="file to read (any format, also packed: .gz)")
+    parser.add_argument(
+        "output", metavar="OUT", help="file to write (the ending names its format: .g2o, .csv, .tum, …, also .g2o.gz)"
+    )
     parser.add_argument("--poses", action="store_true", help="convert the poses of IN and drop its edges")
     add_reading(parser)
 
@@ -32,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert a graph or poses."""
     from tempose.analysis.overview import contents
     from tempose.io import write_graph
-    from tempose.io.files import left_out
+    from tempose.io.files import holds_no_edges, left_out
 
-    if arguments.poses or str(arguments.output).endswith(".tum") or str(arguments.input).endswith(".tum"):
+    if arguments.poses or any(holds_no_edges(name) for name in (arguments.input, arguments.output)):
         if arguments.gps is not None:
             raise OptionError("--gps measures nodes of a graph; poses alone have none")
         return _convert_poses(arguments)
@@ -57,7 +59,7 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
     from tempose.io.files import read_vertices
 
     poses, planar, landmarks = read_vertices(arguments.input, arguments.format)
-    if landmarks and not str(arguments.output).lower().endswith((".g2o", ".csv")):
+    if landmarks and not str(arguments.output).lower().removesuffix(".gz").endswith((".g2o", ".csv")):
         what = _count(len(landmarks), "landmark", "landmarks")
         console.notice(arguments, f"{what} left out: only g2o and CSV files hold poses without an orientation")
         poses = poses.select([name for name in poses.ids if name not in set(landmarks)])

@@ -6,10 +6,13 @@
 | csv            | ``.csv``                    | yes   | yes   | anything a graph can hold         |
 | 3dmatch        | ``.log``, a scene's folder  | yes   | yes   | none: ``sigma_rot_deg/trans``     |
 | tum            | ``.tum``                    | no    | yes   | –                                 |
+| kitti          | ``.kitti``                  | no    | yes   | –                                 |
+| euroc          | ``.euroc``, ``data.csv``    | no    | yes   | –                                 |
 | epfl-rotations | ``SCENE_Edges.txt`` …       | yes   | yes   | none: ``sigma_rot_deg``           |
 | 1dsfm          | a folder with ``EGs.txt``   | read  | read  | none: ``sigma_rot_deg``           |
 
-The format follows from the file's ending, else from what is in the folder, else from its content (``.txt``). Columns and
+Text files may be packed (``.g2o.gz``). The format follows from the ending, else from what is in the folder, else from the content
+(``.txt``). Columns and
 equations of each are in the module of its name. What a reader had to decide is in ``PoseGraph.notices`` and
 ``PoseGraph.origin``; what it cannot read is a :class:`~tempose.errors.TemposeError` with file and line. Files are written
 whole or not at all.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -18,6 +20,7 @@ from tempose.geometry import quaternion as quat
 
 LARGEST = 1e100  # no length or precision of this world is larger, and squares of what is smaller stay finite
 
+_GZIP = b"\x1f\x8b"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+([.,][0-9]*)?|([.,])[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -37,8 +40,11 @@ def read_text(path: PathLike) -> str:
         raise ParseError(shown(path), None, "may not be read (permission denied)") from None
     except (OSError, ValueError) as error:
         raise ParseError(shown(path), None, f"cannot be read: {reason(error)}") from None
-    if data[:2] == b"\x1f\x8b":
-        raise ParseError(path, None, "is gzip-compressed; unpack it first")
+    if data[:2] == _GZIP:
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error):
+            raise ParseError(path, None, "is gzip-compressed and damaged, or cut off; get it again") from None
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise ParseError(path, None, "is UTF-16 text; save it as UTF-8")
     if b"\0" in data:
@@ -48,9 +54,21 @@ def read_text(path: PathLike) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def beginning(path: PathLike, size: int = 1000) -> str:
+    """The first characters of a text file, packed or not; nothing if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(2) == _GZIP
+        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+            return file.read(size).decode("utf-8", errors="replace")
+    except (OSError, EOFError, ValueError, zlib.error):
+        return ""
+
+
 def write_text(path: PathLike, text: str) -> None:
-    """Write a whole file or nothing: a temporary file next to it, then one rename."""
-    write_atomically(path, utf8(text))
+    """Write a whole file or nothing: a temporary file next to it, then one rename. Packed if its name ends with ``.gz``."""
+    data = utf8(text)
+    write_atomically(path, gzip.compress(data, mtime=0) if is_packed(path) else data)
 
 
 def utf8(text: str) -> bytes:
@@ -59,6 +77,11 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         raise GraphError("a node id contains characters that UTF-8 cannot hold; rename the node") from None
+
+
+def is_packed(path: PathLike) -> bool:
+    """Whether the name says that a file is gzip-compressed."""
+    return Path(path).suffix.lower() == ".gz"
 
 
 def content_lines(text: str) -> list[tuple[int, str]]:

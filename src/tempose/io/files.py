@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tempose._typing import NodeId, PathLike
+from tempose._typing import Array, NodeId, PathLike
 from tempose.errors import FileError, GraphError, OptionError, ParseError
-from tempose.io import csvfile, epfl_cameras, epfl_rotations, g2o, onedsfm, threedmatch, tum
-from tempose.io._text import content_lines, read_text
+from tempose.io import csvfile, epfl_cameras, epfl_rotations, euroc, g2o, kitti, onedsfm, threedmatch, times, tum
+from tempose.io._text import content_lines, is_packed, read_text
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -18,9 +18,13 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "csv": (".csv",),
     "3dmatch": (".log",),
     "tum": (".tum",),
+    "kitti": (".kitti",),
+    "euroc": (".euroc",),
     "epfl-rotations": epfl_rotations.ENDINGS,
     "1dsfm": (onedsfm.EDGES, ".mat"),
 }
+_NO_EDGES = {"tum": "TUM", "kitti": "KITTI", "euroc": "EuRoC"}
+"""Trajectories, by the names of their formats."""
 _KNOWN = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
 
 
@@ -37,8 +41,9 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
         One of :data:`FORMATS`, if neither the file's ending nor its content tells.
     """
     kind = _format_of(path, format)
-    if kind == "tum":
-        raise ParseError(path, None, "TUM files hold poses and no edges; a graph needs g2o, csv or 3dmatch")
+    if kind in _NO_EDGES:
+        what = f"{_NO_EDGES[kind]} files hold poses and no edges; a graph needs g2o, csv or 3dmatch"
+        raise ParseError(path, None, what)
     readers = {
         "g2o": g2o.read_graph,
         "csv": csvfile.read_graph,
@@ -52,8 +57,8 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
 def read_poses(path: PathLike, format: str | None = None) -> Poses:
     """Read absolute poses, ``world_from_node``.
 
-    g2o vertices, a TUM trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses; a folder of
-    ``.camera`` files of the EPFL photographs.
+    g2o vertices, a TUM, KITTI or EuRoC trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses;
+    a folder of ``.camera`` files of the EPFL photographs.
     """
     if format is None and epfl_cameras.is_folder(path):
         return epfl_cameras.read_epfl_cameras(path)
@@ -62,10 +67,18 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
         "csv": csvfile.read_poses,
         "3dmatch": threedmatch.read_poses,
         "tum": tum.read_poses,
+        "kitti": kitti.read_poses,
+        "euroc": euroc.read_poses,
         "epfl-rotations": epfl_rotations.read_poses,
         "1dsfm": onedsfm.read_poses,
     }
     return readers[_format_of(path, format)](path)
+
+
+def time_stamps(path: PathLike, poses: Poses, format: str | None = None) -> Array | None:
+    """Times (n,) in seconds of poses read from a file whose format names nodes by them: TUM and EuRoC; else ``None``."""
+    unit = {"tum": 1.0, "euroc": euroc.NANOSECOND}.get(_format_of(path, format)) if Path(path).is_file() else None
+    return None if unit is None else times.times_of_names(path, poses.ids, unit)
 
 
 def read_vertices(path: PathLike, format: str | None = None) -> tuple[Poses, bool, tuple[NodeId, ...]]:
@@ -113,7 +126,9 @@ def write_graph(
     elif kind == "epfl-rotations":
         epfl_rotations.write_graph(path, graph)
     else:
-        raise FileError(f"{path}: TUM files hold poses and no edges; write a graph as g2o, csv or 3dmatch")
+        raise FileError(
+            f"{path}: {_NO_EDGES[kind]} files hold poses and no edges; write a graph as g2o, csv or 3dmatch"
+        )
 
 
 def _refuse_to_write(graph: PoseGraph, kind: str) -> None:
@@ -132,6 +147,12 @@ def _refuse_to_write(graph: PoseGraph, kind: str) -> None:
         raise GraphError(
             f"the graph {' and '.join(why)}, which files of the format {kind} cannot hold; write .csv or .g2o"
         )
+
+
+def holds_no_edges(path: PathLike) -> bool:
+    """Whether the name of a file, or how it begins, says that it is a trajectory."""
+    kind = _by_name(path, None)
+    return kind in _NO_EDGES or (kind == "csv" and euroc.is_trajectory(path))
 
 
 def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str | None:
@@ -156,7 +177,7 @@ def write_poses(
 
     ``planar`` poses are written as such in g2o files, and ``landmarks``, which have no orientation, in g2o and CSV files.
     """
-    is_plain_text = _by_name(path, format) is None and Path(path).suffix.lower() == ".txt"
+    is_plain_text = _by_name(path, format) is None and _unpacked(path).endswith(".txt")
     kind = "tum" if is_plain_text else _format_to_write(path, format)
     if kind == "g2o":
         g2o.write_poses(path, poses, planar, landmarks)
@@ -167,6 +188,8 @@ def write_poses(
     writers: dict[str, Callable[[PathLike, Poses], None]] = {
         "3dmatch": threedmatch.write_poses,
         "tum": tum.write_poses,
+        "kitti": kitti.write_poses,
+        "euroc": euroc.write_poses,
         "epfl-rotations": epfl_rotations.write_poses,
     }
     writers[kind](path, poses)
@@ -177,8 +200,13 @@ def _by_name(path: PathLike, format: str | None) -> str | None:
         if format not in FORMATS:
             raise OptionError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
         return format
-    name = Path(path).name.lower()
+    name = _unpacked(path)
     return next((kind for kind, endings in FORMATS.items() if name.endswith(tuple(map(str.lower, endings)))), None)
+
+
+def _unpacked(path: PathLike) -> str:
+    """The name of a file in lower case, without the ending ``.gz`` of one that is packed."""
+    return Path(path).stem.lower() if is_packed(path) else Path(path).name.lower()
 
 
 def _format_to_write(path: PathLike, format: str | None) -> str:
@@ -192,6 +220,8 @@ def _format_to_write(path: PathLike, format: str | None) -> str:
 
 def _format_of(path: PathLike, format: str | None) -> str:
     kind = _by_name(path, format) or _by_files(path) or _by_content(read_text(path))
+    if kind == "csv" and format is None and euroc.is_trajectory(path):
+        return "euroc"
     if kind is None:
         raise ParseError(path, None, f"is in none of the known formats, by its ending or its content: {_KNOWN}")
     return kind
@@ -207,6 +237,8 @@ def _by_files(path: PathLike) -> str | None:
 
 
 def _by_content(text: str) -> str | None:
+    if text.startswith(("#timestamp [ns]", "# timestamp [ns]")):
+        return "euroc"
     lines = [line.split() for _, line in content_lines(text[:10000])[:2]]
     if not lines:
         return None
@@ -216,7 +248,7 @@ def _by_content(text: str) -> str | None:
         return "csv"
     if all(map(_is_number, lines[0])):
         shape = [len(line) for line in lines]
-        return "tum" if shape[0] == 8 else "3dmatch" if shape == [3, 4] else None
+        return {8: "tum", 12: "kitti"}.get(shape[0], "3dmatch" if shape == [3, 4] else None)
     return None
 
 

@@ -126,7 +126,9 @@ def solve_robust(
                 found = [grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])]
                 return solve_explained(graph, bones, search, options, own, found)
             starts.append(bones.completed(grown.poses))
-            eared = grow_by_ears(sequence.graph, sequence.is_link, extent(sequence.chain_poses), rng.spawn(1)[0], own[bones.edges])
+            eared = grow_by_ears(
+                sequence.graph, sequence.is_link, extent(sequence.chain_poses), rng.spawn(1)[0], own[bones.edges]
+            )
             if eared is not None:
                 starts.append(bones.completed(eared.poses))
             links[bones.edges] = sequence.is_link

@@ -45,7 +45,10 @@ _IDLE = 6  # forests in a row that add nothing: then the next level
 _BLAME = 3.0  # cost of an edge that is suspected of all of an ear that does not come back
 _LONGEST = 60  # edges of an ear
 _FITS = 12.0  # squared residual per number, in units of σ, above which an edge that was taken in leaves again
-_FACTORS = (np.geomspace(1.0 / 40.0, 40.0, 11), np.geomspace(1.0 / 1.6, 1.6, 5))  # of the stated noise, then around the best
+_FACTORS = (
+    np.geomspace(1.0 / 40.0, 40.0, 11),
+    np.geomspace(1.0 / 1.6, 1.6, 5),
+)  # of the stated noise, then around the best
 _STATED = math.log(10.0)  # σ of the logarithm of such a factor, beforehand
 _SO3 = math.log(8.0 * math.pi**2)  # volume of all rotations, and of those in the plane
 _SO2 = math.log(2.0 * math.pi)
@@ -161,9 +164,7 @@ class _Growth:
         )  # fmt: skip
         return _Forest(wxyz, position, via, branch, sums, depth)
 
-    def _closing(
-        self, forest: _Forest, edges: Index, inside: Mask | None = None
-    ) -> tuple[Array, Array, Array]:
+    def _closing(self, forest: _Forest, edges: Index, inside: Mask | None = None) -> tuple[Array, Array, Array]:
         """How far ways that edges (k,) close are from closing (k, 6), the sums (k, 11), and the point that they refer to (k, 3)."""
         graph, h = self.graph, self.halves
         i, j = graph.edge_i[edges], graph.edge_j[edges]
@@ -346,7 +347,9 @@ class _Growth:
         gain = self._gain(self._closing(forest, edges, accepted), self.scales)
         prior = along[i[edges]] + along[j[edges]] + self.log_prior[edges]
         odds = _log_odds(prior, gain)
-        return _Ears(edges, np.stack([i[edges], j[edges]], axis=1), odds, forest.depth[i[edges]] + forest.depth[j[edges]])
+        return _Ears(
+            edges, np.stack([i[edges], j[edges]], axis=1), odds, forest.depth[i[edges]] + forest.depth[j[edges]]
+        )
 
     def _log_prior_along(self, forest: _Forest) -> Array:
         """Logarithm (n,) of the probability that all edges of the way to a node are right, beforehand."""
