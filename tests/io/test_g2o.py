@@ -325,7 +325,7 @@ def test_an_indefinite_whole_with_definite_blocks(load):
         ("", None, ["no edges found", "EDGE_SE3:QUAT", "empty"]),
         ("# nothing\n\n", None, ["no edges found", "empty"]),
         (VERTICES, None, ["no edges found", "VERTEX_SE3:QUAT (2)"]),
-        ("EDGE2 0 1 1 2 3 1 0 0 1 0 1\n", None, ["no edges found", "EDGE2 (1)"]),
+        ("EDGE9 0 1 1 2 3 1 0 0 1 0 1\n", None, ["no edges found", "EDGE9 (1)"]),
     ],
 )  # fmt: skip
 def test_defects_are_refused_by_line(load, text, line, words):

@@ -59,9 +59,11 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
     from tempose.io.files import read_vertices
 
     poses, planar, landmarks = read_vertices(arguments.input, arguments.format)
-    if landmarks and not str(arguments.output).lower().removesuffix(".gz").endswith((".g2o", ".csv")):
+    if landmarks and not str(arguments.output).lower().removesuffix(".gz").endswith((".g2o", ".csv", ".pyfg")):
         what = _count(len(landmarks), "landmark", "landmarks")
-        console.notice(arguments, f"{what} left out: only g2o and CSV files hold poses without an orientation")
+        console.notice(
+            arguments, f"{what} left out: only g2o, CSV and PyFactorGraph files hold poses without an orientation"
+        )
         poses = poses.select([name for name in poses.ids if name not in set(landmarks)])
         landmarks = ()
     write_poses(arguments.output, poses, planar=planar, landmarks=landmarks)

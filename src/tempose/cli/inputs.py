@@ -72,7 +72,7 @@ def add_reading(parser: CommandParser) -> None:
         help="measured positions of nodes: a table id,x,y,z,sigma or id,lat,lon,height,sigma_h,sigma_v",
     )
     group.add_argument(
-        "--format", help="format of the file, if its name does not tell: g2o, csv, 3dmatch, epfl-rotations, 1dsfm"
+        "--format", help="format of the file, if its name does not tell: g2o, csv, toro, pyfg, open3d, 3dmatch, …"
     )
 
 

@@ -4,6 +4,9 @@
 |----------------|-----------------------------|-------|-------|-----------------------------------|
 | g2o            | ``.g2o``                    | yes   | yes   | 6×6 information, 3×3 in the plane |
 | csv            | ``.csv``                    | yes   | yes   | anything a graph can hold         |
+| toro           | ``.toro``, ``.graph``       | yes   | yes   | 6×6 information, 3×3 in the plane |
+| pyfg           | ``.pyfg``                   | yes   | yes   | 6×6 covariance, 3×3 in the plane  |
+| open3d         | ``.json``                   | yes   | yes   | 6×6 information                   |
 | 3dmatch        | ``.log``, a scene's folder  | yes   | yes   | none: ``sigma_rot_deg/trans``     |
 | tum            | ``.tum``                    | no    | yes   | –                                 |
 | kitti          | ``.kitti``                  | no    | yes   | –                                 |

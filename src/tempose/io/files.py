@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from tempose._typing import Array, NodeId, PathLike
 from tempose.errors import FileError, GraphError, OptionError, ParseError
-from tempose.io import csvfile, epfl_cameras, epfl_rotations, euroc, g2o, kitti, onedsfm, threedmatch, times, tum
+from tempose.io import (
+    csvfile,
+    epfl_cameras,
+    epfl_rotations,
+    euroc,
+    g2o,
+    kitti,
+    onedsfm,
+    open3d,
+    pyfg,
+    threedmatch,
+    times,
+    toro,
+    tum,
+)
 from tempose.io._text import content_lines, is_packed, read_text
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
@@ -16,6 +32,9 @@ from tempose.model.poses import Poses
 FORMATS: dict[str, tuple[str, ...]] = {
     "g2o": (".g2o",),
     "csv": (".csv",),
+    "toro": (".toro", ".graph"),
+    "pyfg": (".pyfg",),
+    "open3d": (".json",),
     "3dmatch": (".log",),
     "tum": (".tum",),
     "kitti": (".kitti",),
@@ -47,6 +66,9 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
     readers = {
         "g2o": g2o.read_graph,
         "csv": csvfile.read_graph,
+        "toro": toro.read_graph,
+        "pyfg": pyfg.read_graph,
+        "open3d": open3d.read_graph,
         "3dmatch": threedmatch.read_graph,
         "epfl-rotations": epfl_rotations.read_graph,
         "1dsfm": onedsfm.read_graph,
@@ -65,6 +87,9 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
     readers = {
         "g2o": g2o.read_poses,
         "csv": csvfile.read_poses,
+        "toro": toro.read_poses,
+        "pyfg": pyfg.read_poses,
+        "open3d": open3d.read_poses,
         "3dmatch": threedmatch.read_poses,
         "tum": tum.read_poses,
         "kitti": kitti.read_poses,
@@ -85,8 +110,10 @@ def read_vertices(path: PathLike, format: str | None = None) -> tuple[Poses, boo
     """Absolute poses, whether they are planar, and which nodes are landmarks, without an orientation: g2o and CSV say so."""
     if not epfl_cameras.is_folder(path):
         kind = _format_of(path, format)
-        if kind == "g2o":
+        if kind in ("g2o", "toro"):
             return g2o.read_vertices(path)
+        if kind == "pyfg":
+            return pyfg.read_vertices(path)
         if kind == "csv":
             return csvfile.read_vertices(path)
     return read_poses(path, format), False, ()
@@ -121,6 +148,12 @@ def write_graph(
         g2o.write_graph(path, graph, poses, rotation_information)
     elif kind == "csv":
         csvfile.write_graph(path, graph, poses)
+    elif kind == "toro":
+        toro.write_graph(path, graph, poses)
+    elif kind == "pyfg":
+        pyfg.write_graph(path, graph, poses)
+    elif kind == "open3d":
+        open3d.write_graph(path, graph, poses)
     elif kind == "3dmatch":
         threedmatch.write_graph(path, graph)
     elif kind == "epfl-rotations":
@@ -160,8 +193,11 @@ def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str
     kind = _format_to_write(path, format)
     lost = ["precisions"] if kind in ("3dmatch", "epfl-rotations") else []
     lost += ["poses"] if lost and graph.initial is not None else []
-    lost += ["which node is fixed"] if lost and graph.fixed else []
-    lost += ["inlier priors"] if lost and graph.inlier_prior is not None else []
+    lost += ["which node is fixed"] if kind not in ("csv", "g2o") and graph.fixed else []
+    prior = graph.inlier_prior
+    if prior is not None and kind not in ("csv", "g2o"):
+        kept = kind == "open3d" and bool(np.all(np.isnan(prior) | (prior == 1.0)))  # they say certain or not
+        lost += [] if kept else ["inlier priors"]
     return f"files of the format {kind} have no place for {', '.join(lost)}: left out" if lost else None
 
 
@@ -175,7 +211,8 @@ def write_poses(
 ) -> None:
     """Write absolute poses, ``world_from_node``, in any of :data:`FORMATS`; other ``.txt`` files are TUM.
 
-    ``planar`` poses are written as such in g2o files, and ``landmarks``, which have no orientation, in g2o and CSV files.
+    ``planar`` poses are written as such in g2o, TORO and PyFactorGraph files, and ``landmarks``, which have no orientation, in g2o,
+    CSV and PyFactorGraph files.
     """
     is_plain_text = _by_name(path, format) is None and _unpacked(path).endswith(".txt")
     kind = "tum" if is_plain_text else _format_to_write(path, format)
@@ -185,8 +222,15 @@ def write_poses(
     if kind == "csv":
         csvfile.write_poses(path, poses, landmarks)
         return
+    if kind == "pyfg":
+        pyfg.write_poses(path, poses, planar, tuple(landmarks))
+        return
+    if kind == "toro":
+        toro.write_poses(path, poses, planar)
+        return
     writers: dict[str, Callable[[PathLike, Poses], None]] = {
         "3dmatch": threedmatch.write_poses,
+        "open3d": open3d.write_poses,
         "tum": tum.write_poses,
         "kitti": kitti.write_poses,
         "euroc": euroc.write_poses,
@@ -239,6 +283,8 @@ def _by_files(path: PathLike) -> str | None:
 def _by_content(text: str) -> str | None:
     if text.startswith(("#timestamp [ns]", "# timestamp [ns]")):
         return "euroc"
+    if text.lstrip().startswith("{"):
+        return "open3d"
     lines = [line.split() for _, line in content_lines(text[:10000])[:2]]
     if not lines:
         return None

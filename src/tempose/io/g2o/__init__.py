@@ -19,11 +19,13 @@ the order of the fields it is about::
 
     VERTEX_SE2           id  x y θ
     EDGE_SE2             i j x y θ  Ω                                    (6 numbers)
+    VERTEX2, EDGE2       as these                                        (TORO; Ω in the order xx xy yy θθ xθ yθ)
     VERTEX_XY            id  x y                                         (a landmark)
     EDGE_SE2_XY          i j x y  Ω
     EDGE_PRIOR_SE2       i x y θ  Ω
     EDGE_PRIOR_SE2_XY    i x y  Ω                                        (of a landmark: EDGE_PRIOR_XY)
 
+    EDGE_SE3_SWITCHABLE  i j switch …                                    (vertigo, RTAB-Map: as EDGE_SE3:QUAT; also EDGE_SE2_…)
     FIX                  id [id …]                                       (held where its vertex is)
     INLIER_PRIOR         i [j] p                                         (tempose's own; of the last such line above)
 
@@ -55,6 +57,8 @@ A zero block says nothing: with Ω_t = 0 the edge becomes rotation-only, with Ω
 both the edge is dropped. Each is counted and told. A block that is zero along some axes only is kept as it is by
 ``precision="full"`` and refused otherwise, as the trace rule has no value for it; an indefinite block is refused, and so
 is an indefinite whole unless its correlations are dropped.
+
+``EDGE_POINTXYZ_PRIOR`` of a node that is a pose elsewhere, as RTAB-Map writes it, is a position of that pose.
 
 Planar lines make a planar graph; a file is planar or it is not. Ωθθ, the information of TORO's angles and that of the
 quaternion lines of hdl_graph_slam are what they are, whatever ``rotation_information`` says.

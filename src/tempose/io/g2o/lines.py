@@ -24,6 +24,9 @@ FORMAT = "g2o"
 PRIOR = "INLIER_PRIOR"
 """Tag of the prior probability that an edge is right, for robust solves; other software skips it."""
 OFFSET = "PARAMS_SE3OFFSET"
+TORO_PLANAR = "EDGE2"
+SWITCHES = ("VERTEX_SWITCH", "EDGE_SWITCH_PRIOR", "PARAMS_SE2OFFSET")
+"""Lines that belong to switchable edges, or say nothing: what they hold is not needed."""
 # what a rotation vector is in units of each meaning of a rotation information block
 ANGLE_SCALE = {"rotation-vector": 1.0, "quaternion-vector": 0.5}
 
@@ -49,6 +52,8 @@ class LineKind:
     """Whether the id of a sensor's offset stands before the fields."""
     half_angle: bool = False
     """Whether the rotation block is subject to ``rotation_information``."""
+    switch: bool = False
+    """Whether the id of a switch stands after those of the nodes."""
 
     @property
     def n_errors(self) -> int:
@@ -60,6 +65,7 @@ VERTICES = {
     "VERTEX_SE3:QUAT": LineKind(POSE),
     "VERTEX3": LineKind(TORO),
     "VERTEX_SE2": LineKind(PLANAR, planar=True),
+    "VERTEX2": LineKind(PLANAR, planar=True),
     "VERTEX_TRACKXYZ": LineKind(POINT, landmark=True),
     "VERTEX_POINT_XYZ": LineKind(POINT, landmark=True),
     "VERTEX_XYZ": LineKind(POINT, landmark=True),
@@ -69,6 +75,9 @@ EDGES = {
     "EDGE_SE3:QUAT": LineKind(POSE, half_angle=True),
     "EDGE3": LineKind(TORO),
     "EDGE_SE2": LineKind(PLANAR, planar=True),
+    TORO_PLANAR: LineKind(PLANAR, planar=True),
+    "EDGE_SE3_SWITCHABLE": LineKind(POSE, half_angle=True, switch=True),
+    "EDGE_SE2_SWITCHABLE": LineKind(PLANAR, planar=True, switch=True),
     "EDGE_SE3_TRACKXYZ": LineKind(POINT, landmark=True, offset=True),
     "EDGE_SE3_POINT_XYZ": LineKind(POINT, landmark=True, offset=True),
     "EDGE_SE2_XY": LineKind(POINT2, planar=True, landmark=True),
@@ -119,7 +128,7 @@ def lines_by_tag(path: PathLike) -> dict[str, TagLines]:
 
 def is_known(tag: str) -> bool:
     """Whether lines of a tag are read."""
-    return tag in VERTICES or tag in EDGES or tag in ("FIX", PRIOR, OFFSET)
+    return tag in VERTICES or tag in EDGES or tag in ("FIX", PRIOR, OFFSET, *SWITCHES)
 
 
 def _tag_counts(counts: Mapping[str, int]) -> str:
@@ -133,6 +142,10 @@ def _tag_counts(counts: Mapping[str, int]) -> str:
 def tell_unknown(tagged: dict[str, TagLines], notices: list[str]) -> None:
     """A notice about lines that are not read."""
     unknown = Counter({tag: len(group.line) for tag, group in tagged.items() if not is_known(tag)})
+    switchable = sum(len(group.line) for tag, group in tagged.items() if tag in EDGES and EDGES[tag].switch)
+    if switchable:
+        edges = plural(switchable, "switchable edge")
+        notices.append(f"{edges} read as edges like others, without their switches; --robust judges which are wrong")
     if unknown:
         listed = _tag_counts(dict(unknown.most_common()))
         why = "; ".join(dict.fromkeys(NOT_IN_THE_MODEL[tag] for tag in unknown if tag in NOT_IN_THE_MODEL))

@@ -26,6 +26,7 @@ from tempose.io.g2o.lines import (
     QUATERNION,
     THETA_LAST,
     TORO,
+    TORO_PLANAR,
     TRANSLATION_FIRST,
     VECTORS,
     VERTICES,
@@ -165,11 +166,13 @@ def _read_kind(
     d = kind.n_errors
     upper = np.triu_indices(d)
     information = [f"information {a}{b}" for a, b in zip(*(1 + k for k in upper), strict=True)]
-    ids = ["i", "j"][: kind.n_ids] + ["offset"] * kind.offset
+    ids = ["i", "j"][: kind.n_ids] + ["offset"] * kind.offset + ["switch"] * kind.switch
     rows = rows_of(tagged, numbers, tag, [*ids, *kind.names, *information], len(ids))
     m, path = len(rows), numbers.path
     own = np.zeros((m, d, d))
     own[:, upper[0], upper[1]] = own[:, upper[1], upper[0]] = rows.values[:, len(kind.names) :]
+    if tag == TORO_PLANAR:
+        own = _in_the_order_of_toro(own, notices)
     wxyz, t = motion(kind.names, rows.values)
     wxyz = unit_quaternions(path, rows.line, wxyz, "edges", notices)
     still, zero = np.tile(quat.IDENTITY, (m, 1)), np.zeros((m, 3))
@@ -224,6 +227,16 @@ def _read_kind(
         turn,
         np.full(m, np.nan),
     )
+
+
+def _in_the_order_of_toro(by_rows: Array, notices: list[str]) -> Array:
+    """Informations (m, 3, 3) of EDGE2 lines, which have xx xy yy θθ xθ yθ; by rows where only that makes sense, and told."""
+    xx, xy, yy, tt, xt, yt = by_rows[:, *np.triu_indices(3)].T
+    toro = np.array([[xx, xy, xt], [xy, yy, yt], [xt, yt, tt]]).transpose(2, 0, 1)
+    if np.all(precisions.is_semidefinite(toro)) or not np.all(precisions.is_semidefinite(by_rows)):
+        return toro
+    notices.append("EDGE2 informations read by rows (xx xy xθ yy yθ θθ): in TORO's order they would be none")
+    return by_rows
 
 
 def _offsets_of(

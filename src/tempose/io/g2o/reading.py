@@ -57,6 +57,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         expected = "expected EDGE_SE3:QUAT lines (or EDGE_SE2, EDGE3)"
         raise ParseError(path, None, f"no edges found: {expected}{what_there_is(tagged)}")
     dimension = _dimension(path, vertices, edges)
+    edges = _points_of_poses(vertices, edges)
     index, landmarks, initial = _nodes(path, vertices, edges, notices)
     for line, name in fixed:
         if name not in index:
@@ -165,6 +166,16 @@ def _dimension(path: PathLike, vertices: VertexLines, edges: EdgeLines) -> int:
     first, second = sorted([(min(flat.values()), "planar"), (min(solid.values()), "3D")])
     why = f"the line is {second[1]}, line {first[0]} is {first[1]}; a graph is one of the two: split the file"
     raise ParseError(path, second[0], why)
+
+
+def _points_of_poses(vertices: VertexLines, edges: EdgeLines) -> EdgeLines:
+    """The edges; points that are measured of poses, as RTAB-Map has them (``EDGE_POINTXYZ_PRIOR``), are their positions."""
+    said = edges.absolute & edges.landmark
+    if not np.any(said):
+        return edges
+    relative = ~edges.absolute
+    posed = [vertices.ids[~vertices.landmark], edges.target[relative], edges.source[relative & ~edges.landmark]]
+    return replace(edges, landmark=edges.landmark & ~(said & np.isin(edges.source, np.concatenate(posed))))
 
 
 def _landmarks_and_poses(vertices: VertexLines, edges: EdgeLines) -> tuple[dict[int, int], dict[int, int]]:
