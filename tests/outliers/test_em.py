@@ -23,7 +23,7 @@ from tempose.optimum.starts import start_poses
 from tempose.outliers import em as estimate
 from tempose.outliers import rotations
 from tempose.outliers.em import RobustOptions, fit
-from tempose.outliers.noise import FEWEST_SPARE, EdgeEnergies, Parameters, _both_scales, _Sums, log_prior
+from tempose.outliers.noise import FEWEST_SPARE, EdgeEnergies, Parameters, _both_scales, _Sums, log_prior, tails
 from tempose.simulation import simulate
 
 
@@ -82,6 +82,26 @@ def test_heavy_tails_are_found_where_they_are():
     assert gaussian.log_likelihood < found.log_likelihood - 10.0
     assert gaussian.sigma_rot_deg > 1.2 * found.sigma_rot_deg  # inflated by the tails
     assert math.isinf(fit(without_noise_levels(graph), made.truth).parameters.tail)  # and not where they are not
+
+
+def test_rotations_whose_errors_have_no_scale_get_the_heaviest_tails():
+    rng = np.random.default_rng(5)
+    made = simulate(40, completeness=0.8, seed=2)
+    graph, turns = made.graph, made.truth.wxyz
+    exact = quat.multiply(quat.conjugate(turns[graph.edge_j]), turns[graph.edge_i])
+    direction = rng.standard_normal((graph.n_edges, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    angle = np.radians(np.exp(rng.uniform(math.log(0.1), math.log(50.0), graph.n_edges)))  # log-uniform
+    noisy = replace(graph, j_from_i_wxyz=quat.multiply(quat.exp(angle[:, None] * direction), exact))
+    alone = rotations_only(noisy)
+    found = fit(without_noise_levels(alone), made.truth)
+    assert found.parameters.tail < 1.0
+    limited = fit(without_noise_levels(alone), made.truth, RobustOptions(tail=1.0))
+    assert limited.log_likelihood < found.log_likelihood - 20.0
+    errors = [pose_errors(one.poses, made.truth).mean_rotation_deg for one in (found, limited)]
+    assert errors[0] < errors[1]
+    assert min(tails(noisy)) == 1.0  # with translations such a core would outlast the density of wrong ones
+    assert math.isinf(fit(without_noise_levels(rotations_only(graph)), made.truth).parameters.tail)
 
 
 def test_rotations_alone_have_a_shortcut_to_the_same_numbers():

@@ -46,6 +46,8 @@ from tempose.model.robust import RobustLikelihood
 
 _LEAST_FACTOR = 1e-6  # of the stated σ of single nodes and landmarks
 TAILS = (math.inf, 16.0, 8.0, 4.0, 2.0, 1.0)
+# chosen on: Madrid, whose residuals have no scale; which of them is taken is decided by the likelihood
+HEAVIEST_TAILS = (0.5, 0.25, 0.125)  # of rotations alone: nothing says that they end, but 180° do
 CHANGE = 2e-3  # of log σ and of π between rounds: far below their statistical error
 _MOST_STEPS = 20  # of expectation maximisation between two of the poses
 FEWEST_SPARE = 20  # numbers of a group that others check: σ is then known to 16 %; with fewer it is kept as stated
@@ -296,12 +298,17 @@ class EdgeEnergies:
     def with_best_tail(self, p: Parameters, options: RobustOptions, own: Array) -> Parameters:
         """The best core for these residuals; ν has to earn half a log m."""
         best, merit = p, -math.inf
-        for tail in TAILS:
+        for tail in tails(self.stated):
             trial = self.settled(replace(p, tail=tail), options, own)
             value = self.log_likelihood(trial, own) - (0.0 if math.isinf(tail) else 0.5 * math.log(len(own)))
             if value > merit:
                 best, merit = trial, value
         return best
+
+
+def tails(graph: PoseGraph) -> tuple[float, ...]:
+    """The ν to choose from; those below 1 are heavier than the density of wrong translations, so for graphs of rotations only."""
+    return TAILS if np.any(graph.has_translation) else (*TAILS, *HEAVIEST_TAILS)
 
 
 def is_prior(graph: PoseGraph) -> Mask:
