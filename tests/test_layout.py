@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import tempose
@@ -39,3 +40,10 @@ def test_no_test_imports_another_test() -> None:
     for path in HERE.rglob("*.py"):
         lines = [line.split() for line in path.read_text().splitlines() if line.startswith(("from ", "import "))]
         assert not names & {line[1].rsplit(".", 1)[-1] for line in lines}, path
+
+
+def test_all_files_name_one_version() -> None:
+    version = re.search(r'^version = "(.+)"$', (HERE.parent / "pyproject.toml").read_text(), re.M)[1]
+    assert f"\nversion: {version}\n" in (HERE.parent / "CITATION.cff").read_text()
+    assert f'\n  version: "{version}"\n' in (HERE.parent / "packaging" / "recipe.yaml").read_text()
+    assert f"\n## {version}" in (HERE.parent / "CHANGELOG.md").read_text()
