@@ -17,7 +17,7 @@ from tempose.io.ply import read_ply, write_ply
 from tempose.model.poses import Poses
 from tempose.report import cloud_page as cloud
 from tempose.report.cloud_page import cloud_payload, write_cloud_page
-from tempose.report.live import ellipsoid_mesh, serve
+from tempose.report.live import ellipsoid_mesh, refusal, serve
 from tempose.sfm.colours import jet, sigma_colours
 from tempose.sfm.files import load_scene, save_scene, write_cameras, write_clouds, write_colmap
 from tempose.sfm.points import reconstruct
@@ -170,14 +170,76 @@ def test_the_ellipsoid_has_its_level() -> None:
 
 def test_the_viewer_answers() -> None:
     pytest.importorskip("viser", reason="needs the extra view")
-    import urllib.request
-
-    scene = make_scene()
-    server = serve(scene, port=8123)
+    viewer = serve(make_scene(), port=8123)
+    base, token = viewer.address.rstrip("/").rsplit("/", 1)
+    host = base.removeprefix("http://")
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+               "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": viser_protocol()}  # fmt: skip
     try:
-        assert b"<html" in urllib.request.urlopen(f"http://127.0.0.1:{server.get_port()}", timeout=20).read().lower()
+        assert get(base, f"/{token}/", {})[0] == 200 and b"<html" in get(base, f"/{token}/", {})[1].lower()
+        assert get(base, f"/{token}", {**upgrade, "Origin": base})[0] == 101
+        for path, headers in [
+            ("/", {}),
+            (f"/{token}x/", {}),
+            (f"/{token}/", {"Host": "evil.example"}),
+            (f"/{token}/", {"Host": f"{host}.evil.example"}),
+            (f"/{token}/", {"Origin": "http://evil.example"}),
+            ("/", {**upgrade, "Origin": base}),
+            (f"/{token}", {**upgrade, "Origin": "null"}),
+            (f"/{token}", {**upgrade, "Origin": "http://evil.example"}),
+            (f"/{token}", {**upgrade, "Origin": "http://localhost:3000"}),
+        ]:
+            assert get(base, path, headers)[0] == 403, (path, headers)
     finally:
-        server.stop()
+        viewer.stop()
+
+
+def get(base: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    """Status and body of an answer."""
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection(base.removeprefix("http://"), timeout=20)
+    try:
+        connection.putrequest("GET", path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, b"" if answer.status == 101 else answer.read()
+    finally:
+        connection.close()
+
+
+def viser_protocol() -> str:
+    import viser
+
+    return f"viser-v{viser.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "origin", "fine"),
+    [
+        ("/word/", "127.0.0.1:8080", None, True),
+        ("/word", "localhost:9000", "http://localhost:9000", True),  # forwarded from another port
+        ("/word/?a=b", "[::1]:8080", "http://[::1]:8080", True),
+        ("/", "127.0.0.1:8080", None, False),
+        ("/other/word", "127.0.0.1:8080", None, False),
+        ("/wordx", "127.0.0.1:8080", None, False),
+        ("/wörd", "127.0.0.1:8080", None, False),
+        ("/word/", "evil.example:8080", "http://evil.example:8080", False),  # a name that was made to mean this machine
+        ("/word/", "127.0.0.1.evil.example", None, False),
+        ("/word/", "evil.example@127.0.0.1", None, False),
+        ("/word/", "127.0.0.1:8080.evil.example", None, False),
+        ("/word/", None, None, False),
+        ("/word/", "127.0.0.1:8080", "http://evil.example", False),
+        ("/word/", "127.0.0.1:8080", "null", False),
+        ("/word/", "127.0.0.1:8080", "http://127.0.0.1:3000", False),
+        ("/word/", "127.0.0.1:8080", "https://127.0.0.1:8080", False),
+        ("/word/", "[::1", None, False),
+    ],
+)
+def test_who_the_viewer_answers(path: str, host: str | None, origin: str | None, fine: bool) -> None:
+    assert (refusal("word", path, host, origin) is None) == fine
 
 
 def test_view_without_a_reconstruction_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

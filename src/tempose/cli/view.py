@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.sfm.files import load_scene
 
     scene = load_scene(arguments.directory)
-    server = serve(scene, arguments.port)
-    address = f"http://127.0.0.1:{server.get_port()}"
+    viewer = serve(scene, arguments.port)
+    address = viewer.address
     console.table(
         arguments,
         [("cameras", str(len(scene.poses))), ("points", str(int(scene.structure.good.sum()))), ("viewer", address)],
@@ -47,5 +47,5 @@ def run(arguments: argparse.Namespace) -> int:
             time.sleep(0.2)
     except KeyboardInterrupt:
         pass
-    server.stop()
+    viewer.stop()
     return 0

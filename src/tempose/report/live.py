@@ -1,7 +1,20 @@
-"""The live viewer of a reconstruction, on viser: local only, with a slider for the uncertainty cut."""
+"""The live viewer of a reconstruction, on viser: local only, with a slider for the uncertainty cut.
+
+Other pages in the same browser can reach this machine's own address, too. So the viewer answers only who knows a random word
+in its address, who asks for it by a name of this machine (else a page could make its own name mean this machine), and whose
+page, if one asks, is the viewer's own.
+"""
 
 from __future__ import annotations
 
+import hmac
+import inspect
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,8 +29,23 @@ _SPHERE_STEPS = 16
 _COLOURS = ("uncertainty", "photographs")
 
 
-def serve(scene: Scene, port: int = 8080) -> Any:
-    """Start a viewer on this machine's own address and return viser's server; ``server.stop()`` ends it.
+_LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """A running viewer: viser's server, and the address that it answers at."""
+
+    server: Any
+    address: str
+
+    def stop(self) -> None:
+        """End it."""
+        self.server.stop()
+
+
+def serve(scene: Scene, port: int = 8080) -> Viewer:
+    """Start a viewer on this machine's own address.
 
     Parameters
     ----------
@@ -27,13 +55,65 @@ def serve(scene: Scene, port: int = 8080) -> Any:
         TCP port on 127.0.0.1; the next free one if it is taken.
     """
     viser = require("viser", "the viewer")
-    server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
+    token = secrets.token_urlsafe(16)
+    with _guarded(token):
+        server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
     server.scene.set_up_direction("-y")
     server.initial_camera.look_at = scene.middle
     server.initial_camera.position = scene.middle - 4.0 * scene.bulk_radius * scene.viewing_direction
     _Cloud(server, scene)
     _cameras(server, scene)
-    return server
+    return Viewer(server, f"http://127.0.0.1:{server.get_port()}/{token}/")
+
+
+def refusal(token: str, path: str, host: str | None, origin: str | None) -> str | None:
+    """Why a request is not answered; ``None`` if it is.
+
+    Parameters
+    ----------
+    token
+        The first part of every path.
+    path
+        What is asked for.
+    host, origin
+        The headers of these names, if there are any.
+    """
+    if host is None or not _LOCAL.fullmatch(host):
+        return "the viewer is for this machine only"
+    if origin is not None and origin != f"http://{host}":
+        return "the viewer is for its own page only"
+    first = path.partition("?")[0].split("/")[1:2]
+    if not first or not hmac.compare_digest(first[0].encode(), token.encode()):
+        return "the address of the viewer has a word in it, which tempose view prints"
+    return None
+
+
+@contextmanager
+def _guarded(token: str) -> Iterator[None]:
+    """Within, a server of viser that starts asks :func:`refusal` about every request, pages and sockets alike."""
+    sockets: Any = import_module("websockets.asyncio.server")
+    serve_all = sockets.serve
+
+    def guarded(*arguments: Any, process_request: Callable[..., Any] | None = None, **more: Any) -> Any:
+        async def process(connection: Any, request: Any) -> Any:
+            headers = request.headers
+            hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
+            alone = len(hosts) == 1 and len(origins) <= 1
+            host, origin = (hosts[0], origins[0] if origins else None) if alone else (None, None)
+            why = refusal(token, request.path, host, origin)
+            if why is not None:
+                return connection.respond(403, why + "\n")
+            request.path = request.path.removeprefix(f"/{token}") or "/"
+            answer = None if process_request is None else process_request(connection, request)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return serve_all(*arguments, process_request=process, **more)
+
+    sockets.serve = guarded
+    try:
+        yield
+    finally:
+        sockets.serve = serve_all
 
 
 class _Cloud:
