@@ -7,6 +7,7 @@ option is wrong (:class:`OptionError`), else with 1.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 __all__ = [
@@ -20,11 +21,29 @@ __all__ = [
     "OptionError",
     "ParseError",
     "TemposeError",
+    "printable",
 ]
+
+_LONGEST = 1000  # characters of a line for people
+# controls of terminals, of the direction of text, and half characters, which no terminal takes
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """A line as it may be shown to people, whatever names from files are in it: no control characters, and not too long."""
+    if len(text) > _LONGEST:
+        head, tail = _LONGEST * 7 // 10, _LONGEST * 2 // 10
+        text = f"{text[:head]} … ({len(text) - head - tail} characters left out) … {text[-tail:]}"
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 class TemposeError(Exception):
-    """Base of all errors that a user can act on."""
+    """Base of all errors that a user can act on; the message is one line that can be printed."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(str(message)))
 
 
 class ParseError(TemposeError):

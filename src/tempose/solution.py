@@ -28,7 +28,7 @@ from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
 from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
-from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError
+from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError, printable
 from tempose.geometry import align
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -425,7 +425,7 @@ class Solution:
 
     def summary(self) -> str:
         """A few lines for people."""
-        return "\n".join(self._summary_lines())
+        return "\n".join(map(printable, self._summary_lines()))
 
     def _summary_lines(self) -> list[str]:
         graph = self.graph

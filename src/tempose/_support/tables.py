@@ -7,17 +7,31 @@ import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What spreadsheets take for the beginning of a formula."""
+
 
 def csv_text(header: Sequence[str], columns: Sequence[Any]) -> str:
     """Columns as comma-separated text; numbers with all their digits, nothing for ``None``."""
-    plain = [column.tolist() if hasattr(column, "tolist") else column for column in columns]
+    plain = [column.tolist() if hasattr(column, "tolist") else map(_harmless, column) for column in columns]
     return csv_lines(header, zip(*plain, strict=True))
 
 
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as comma-separated text; a row may lack columns that others have."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return csv_lines(names, ([row.get(name) for name in names] for row in rows))
+    return csv_lines(names, ([_harmless(row.get(name)) for name in names] for row in rows))
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: text that begins like one, and is no number, gets an apostrophe in front."""
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return "'" + cell
+    return cell
 
 
 def csv_lines(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 could not (one line says why), 2 wrong usage.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tempose.cli.parser import build_parser
     from tempose.errors import OptionError, TemposeError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # letters that the terminal does not have are no reason to stop
     words = sys.argv[1:] if argv is None else argv
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = build_parser(command).parse_args(words)
@@ -22,7 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     console.notice(arguments, *getattr(arguments, "hints", ()))
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()  # what cannot be written is found here, not after the end
+        return code
     except OptionError as error:
         return _fail(str(error), 2)
     except TemposeError as error:
@@ -34,10 +42,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("interrupted", 1)
     except MemoryError:
         return _fail(
-            "out of memory: the graph, or the number of draws kept in memory, is too large for this machine", 1
+            "out of memory: the graph, or the number of draws kept in memory, is too large for this machine; what was "
+            "drawn is kept, and the same command goes on from there",
+            1,
         )
+    except OSError as error:
+        from tempose._support.files import cannot_write, is_full, reason
+
+        where = error.filename or "standard output"
+        return _fail(str(cannot_write(where, error, 0)) if is_full(error) else f"{where}: {reason(error)}", 1)
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"tempose: {message}", file=sys.stderr)
+    from tempose.errors import printable
+
+    print(printable(f"tempose: {message}"), file=sys.stderr)
     return code

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tempose._support.plain import json_text
 from tempose._support.progress import silent
 from tempose._support.tables import text_table
+from tempose.errors import printable
 
 if TYPE_CHECKING:
     from tempose._support.progress import Progress, ProgressHook
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 def say(arguments: argparse.Namespace, *lines: str) -> None:
     """Print lines for people: on standard output, or on standard error when that carries JSON."""
     if not arguments.quiet:
-        for line in lines:
-            print(line, file=sys.stderr if arguments.json else sys.stdout)
+        for line in "\n".join(lines).split("\n"):
+            print(printable(line), file=sys.stderr if arguments.json else sys.stdout)
 
 
 def notice(arguments: argparse.Namespace, *lines: str) -> None:
     """Print notices on standard error."""
     if not arguments.quiet:
         for line in lines:
-            print(f"note: {line}", file=sys.stderr)
+            print(printable(f"note: {line}"), file=sys.stderr)
 
 
 def emit(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
@@ -42,8 +43,8 @@ def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str
     if arguments.quiet or arguments.json:
         return
     if title:
-        print(title)
-    print(text_table(rows, left=(0, 1), indent="  "))
+        print(printable(title))
+    print(text_table([(printable(a), printable(b)) for a, b in rows], left=(0, 1), indent="  "))
 
 
 def compiled_before() -> bool:

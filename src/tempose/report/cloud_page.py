@@ -58,7 +58,7 @@ def write_cloud_page(
     frame = PageFrame(
         title, subtitle, version, [*facts, *_facts(scene)], notices, settings, _SCRIPTS, cloud_payload(scene, title)
     )
-    write_atomically(path, frame.around("cloud.html", parts).encode("utf-8"))
+    write_atomically(path, frame.around("cloud.html", parts).encode("utf-8", "replace"))
 
 
 def cloud_payload(scene: Scene, title: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
+from tempose._support.files import write_atomically
 from tempose._typing import Array, Index
 from tempose.errors import ArgumentError, GraphError
 from tempose.report.explanation_cards import Explanations
@@ -231,7 +232,7 @@ def write_page(path: str | Path, data: ReportData) -> None:
     data
         What to show.
     """
-    Path(path).write_bytes(render_page(data).encode("utf-8"))
+    write_atomically(path, render_page(data).encode("utf-8", "replace"))
 
 
 def render_page(data: ReportData) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tempose._support.files import write_atomically
 from tempose._support.packages import require
 from tempose._typing import Array, Index
 from tempose.errors import ArgumentError, FileError, OptionError
@@ -105,7 +107,9 @@ def save_picture(data: ReportData, path: str | Path, *, dpi: int = 200) -> None:
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in known:
         raise FileError(f"{path}: pictures can be {', '.join(sorted(known))}, not {ending or 'without an ending'!r}")
-    figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)
+    picture = BytesIO()
+    figure.savefig(picture, format=ending, dpi=dpi, bbox_inches="tight", pad_inches=0.15)
+    write_atomically(path, picture.getvalue())
 
 
 def fitting_factor(positions: Array, covariance: Array, level: float, flat: bool = False) -> float:

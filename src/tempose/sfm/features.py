@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose._support.files import write_atomically
+from tempose._support.files import make_directory, write_atomically
 from tempose._support.packages import require
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, ParseError
@@ -61,7 +61,7 @@ def build_database(
     names = find_images(folder)
     good, remarks = _usable(pycolmap, folder, names)
     _check_same(database, good, camera)
-    database.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(database.parent)
     _extract(pycolmap, folder, database, good, camera, progress)
     _match(pycolmap, database, len(good), camera is None, progress)
     if camera is None:

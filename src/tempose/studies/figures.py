@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from tempose._support.files import write_atomically
 from tempose.studies.store import Row
 
 Axes = Any  # matplotlib has no types here and may not be installed
@@ -135,5 +137,7 @@ def legend(figure: Any, ax: Axes) -> None:
 
 def save(figure: Any, home: Path, *, dpi: int = 90) -> list[Path]:
     """Write ``figure.png`` without the date, so that the same numbers give the same file."""
-    figure.savefig(home / "figure.png", dpi=dpi, metadata={"Software": None})
+    picture = BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi, metadata={"Software": None})
+    write_atomically(home / "figure.png", picture.getvalue())
     return [home / "figure.png"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tempose._support.files import reason, shown, write_atomically
+from tempose._support.files import append_durably, cannot_write, reason, shown, write_atomically
 from tempose._support.plain import plain
+from tempose._support.sealed import checksum
 from tempose.errors import FileError
 
 Cell = dict[str, Any]
@@ -19,7 +19,9 @@ Row = dict[str, Any]
 
 
 class Store:
-    """The finished cells of one run in ``cells.jsonl``: what the run is on the first line, then one line per cell.
+    """The finished cells of one run in ``cells.jsonl``: what the run is on the first line, then a line per cell.
+
+    Each line ends with its checksum, so that one that was changed is noticed.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ class Store:
         try:
             there = json.loads(line)
             different = [name for name in header if there[name] != header[name]]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise FileError(f"{self.path}: not a file of finished cells; choose another directory") from None
         if different:
             told = ", ".join(f"{name} {there[name]!r} (now {header[name]!r})" for name in different)
@@ -67,8 +69,10 @@ class Store:
 
     def _read(self, line: bytes) -> None:
         try:
-            cell, rows = json.loads(line)
-        except ValueError:
+            cell, rows, checksum = json.loads(line)
+            if checksum != _checksum(cell, rows):
+                raise ValueError("not what was written")
+        except (ValueError, TypeError, RecursionError):
             raise FileError(f"{self.path}: damaged; delete it to run all cells again") from None
         self.finished[key(cell)] = rows
 
@@ -76,14 +80,17 @@ class Store:
         """Keep a cell, so that it survives whatever happens next."""
         rows = [plain(row) for row in rows]
         if self.home is not None:
+            line = (json.dumps([cell, rows, _checksum(cell, rows)], allow_nan=False) + "\n").encode()
             try:
-                with open(self.path, "ab") as file:
-                    file.write((json.dumps([cell, rows], allow_nan=False) + "\n").encode())
-                    file.flush()
-                    os.fsync(file.fileno())
+                with open(self.path, "ab", buffering=0) as file:
+                    append_durably(file, line, self.path)
             except OSError as error:
-                raise FileError(f"{self.path}: cannot be written: {reason(error)}") from None
+                raise cannot_write(self.path, error, len(line)) from None
         self.finished[key(cell)] = rows
+
+
+def _checksum(cell: Cell, rows: list[Row]) -> str:
+    return checksum(json.dumps([cell, rows], sort_keys=True).encode())
 
 
 def key(cell: Cell) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._support.files import write_atomically
+from tempose._support.files import make_directory, write_atomically
 from tempose._typing import Array, Index, PathLike
 from tempose.errors import ArgumentError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
@@ -275,8 +275,7 @@ def write_model(directory: PathLike, poses: Poses, K: Array, size: Index, points
     """
     if np.any(K[:, 0, 1]):
         raise GraphError("COLMAP's pinhole camera has no skew; this reconstruction's cameras do")
-    target = Path(directory)
-    target.mkdir(parents=True, exist_ok=True)
+    target = make_directory(directory)
     order = np.argsort(points.camera_of, kind="stable")
     starts = np.searchsorted(points.camera_of[order], np.arange(len(poses) + 1))
     place = np.zeros(len(order), np.int64)  # number of an image point within its image

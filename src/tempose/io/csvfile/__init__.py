@@ -47,8 +47,8 @@ no z; more columns are ignored. A landmark has a position only: its cells of q o
     id, x, y, z, qw, qx, qy, qz
 
 A name that is a plain decimal integer within 64 bits is an integer; every other name is text. Text that looks like an
-integer, that begins with ``#`` or ``'``, or that begins or ends with a blank is written with an apostrophe in front
-(``'7``; ``007`` needs none), which reading removes.
+integer, that begins with ``#`` or ``'`` or like a formula of a spreadsheet (``= + - @``), or that begins or ends with a blank is
+written with an apostrophe in front (``'7``; ``007`` needs none), which reading removes.
 """
 
 from __future__ import annotations

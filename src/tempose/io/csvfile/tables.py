@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tempose._support.tables import FORMULA
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io._text import (
@@ -200,12 +201,12 @@ def read_name(path: PathLike, line: int, cell: str, column: str) -> NodeId:
 
 
 def name_text(name: NodeId) -> str:
-    """A node's name as it stands in a table: text that looks like a number has an apostrophe in front."""
+    """A node's name as it stands in a table: text that looks like a number or a formula has an apostrophe in front."""
     if isinstance(name, int):
         if not -(2**63) <= name < 2**63:
             raise GraphError(f"node {name} is beyond the 64-bit integers; rename it")
         return str(int(name))
     if "\0" in name or "\r" in name:
         raise GraphError(f"node {name!r} has a control character in its name that CSV cannot hold; rename it")
-    plain = name and name == name.strip() and name[0] not in "'#" and not _INTEGER.fullmatch(name)
+    plain = name and name == name.strip() and not name.startswith(("'", "#", *FORMULA)) and not _INTEGER.fullmatch(name)
     return name if plain else "'" + name
