@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tempose
 from tempose._support.compiling import inlined, interpreted, is_kept, kernel
 
@@ -25,11 +27,19 @@ def test_flags_are_those_asked_for() -> None:
         return x
 
     assert options(scaled) == {"nogil": True, "nopython": True}
-    quick = kernel(error_model="numpy", fastmath={"nsz"}, cache=False)(plain)
-    assert options(quick) == {"error_model": "numpy", "fastmath": {"nsz"}, "nogil": True, "nopython": True}
+    quick = kernel(error_model="numpy", cache=False)(plain)
+    assert options(quick) == {"error_model": "numpy", "nogil": True, "nopython": True}
     assert options(kernel(parallel=True, cache=False)(plain))["parallel"] is True
     assert options(inlined(cache=False)(plain)) == {"forceinline": True, "nopython": True}
     assert options(inlined(early=True, cache=False)(plain)) == {"inline": "always", "nopython": True}
+
+
+def test_arithmetic_is_not_up_to_the_compiler() -> None:
+    """With ``fastmath`` the first use of a kernel and every later one differ in the last digits."""
+    loose: dict[str, Any] = {"fastmath": True}
+    for decorator in (kernel, inlined):
+        with pytest.raises(TypeError, match="fastmath"):
+            decorator(**loose)
 
 
 def test_the_source_runs_with_other_globals() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import tempose
 from helpers.every_graph import about_z
 from helpers.sampling import mean_and_error
 from tempose import describe
+from tempose._support.compiling import interpreted
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import WORLD, PoseGraph
@@ -188,9 +188,11 @@ def test_large_graphs_go_another_way_to_the_same_numbers(kind: str) -> None:
     target, rng = CollapsedTarget(laplace_of(kind)), np.random.default_rng(8)
     y = somewhere(target, rng)
     n, found = len(target.held), []
-    for evaluate in (_kernels.evaluate, _kernels.evaluate_parallel):
-        state, out = rows(n), np.empty(len(y))
-        found.append((evaluate(target.model, 1.0, y, target.posterior.workspace(), rows(n), state, out), state, out))
+    for parallel in (False, True):
+        state, out, work = rows(n), np.empty(len(y)), target.posterior.workspace()
+        found.append(
+            (_kernels.evaluate(target.model, 1.0, y, work, rows(n), state, out, parallel=parallel), state, out)
+        )
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
@@ -283,14 +285,8 @@ def test_without_the_determinant_quadrature_would_notice(tmp_path: Path, monkeyp
     def flat(*arguments) -> float:  # type: ignore[no-untyped-def]
         return 0.0 * _kernels.factor_again(*arguments)
 
-    changed = {**vars(_kernels), "factor_again": flat, "add_torques": lambda *_: None}
-    broken = types.FunctionType(_kernels.evaluate.py_func.__code__, changed)  # type: ignore[attr-defined]
-    follow = types.FunctionType(
-        _kernels.follow.py_func.__code__,
-        {**vars(_kernels), "evaluate": broken},  # type: ignore[attr-defined]
-    )
-    monkeypatch.setattr(_kernels, "evaluate", broken)
-    monkeypatch.setattr(_kernels, "follow", follow)
+    broken = interpreted(_kernels.target, factor_again=flat, add_torques=lambda *_: None)
+    monkeypatch.setattr(_kernels, "target", broken)
     exact, got = by_quadrature(), moments(tmp_path)
     assert max(abs(mean - exact[name]) / error for name, (mean, error) in got.items()) > 8.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from helpers.graphs import random_graph
 from helpers.sampling import Case, eight_nodes, mean_and_error, optimum, with_parts
 from tempose import describe, paper
 from tempose._support import streams
+from tempose._support.compiling import interpreted
 from tempose.errors import NotApplicable, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.bingham import Bingham
@@ -131,11 +131,7 @@ def test_without_the_volume_factor_quadrature_would_notice(tmp_path: Path, monke
         out -= ones
         return 0.0 * volume
 
-    code = _kernels.evaluate.py_func.__code__
-    broken = types.FunctionType(code, {**vars(_kernels), "pull_back": flat})  # interpreted
-    follow = types.FunctionType(_kernels.follow.py_func.__code__, {**vars(_kernels), "evaluate": broken})
-    monkeypatch.setattr(_kernels, "evaluate", broken)
-    monkeypatch.setattr(_kernels, "follow", follow)
+    monkeypatch.setattr(_kernels, "target", interpreted(_kernels.target, pull_back=flat))
     with pytest.raises(AssertionError):
         test_one_wide_edge_against_quadrature(tmp_path, "collapsed", 80.0)
 

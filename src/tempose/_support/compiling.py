@@ -23,7 +23,7 @@ def kernel(function: F) -> F: ...
 def kernel(*, error_model: str = "python", parallel: bool = False, cache: bool = True) -> Callable[[F], F]: ...
 
 
-def kernel(function: Any = None, *, cache: bool = True, **flags: Any) -> Any:
+def kernel(function: Any = None, *, error_model: str = "python", parallel: bool = False, cache: bool = True) -> Any:
     """Compile a function.
 
     The compiler has no liberties with arithmetic (``fastmath``): what it makes of them depends on whether the functions that
@@ -38,7 +38,7 @@ def kernel(function: Any = None, *, cache: bool = True, **flags: Any) -> Any:
     cache
         ``False`` for functions that cannot be kept on disk by themselves; they are, in those that call them.
     """
-    compiler = njit(cache=cache, nogil=True, **flags)
+    compiler = njit(cache=cache, nogil=True, **_flags(error_model, parallel))
     return compiler if function is None else compiler(function)
 
 
@@ -50,7 +50,7 @@ def inlined(function: F) -> F: ...
 def inlined(*, early: bool = False, error_model: str = "python", cache: bool = True) -> Callable[[F], F]: ...
 
 
-def inlined(function: Any = None, *, early: bool = False, cache: bool = True, **flags: Any) -> Any:
+def inlined(function: Any = None, *, early: bool = False, error_model: str = "python", cache: bool = True) -> Any:
     """Compile a function into each of its callers.
 
     Parameters
@@ -61,8 +61,15 @@ def inlined(function: Any = None, *, early: bool = False, cache: bool = True, **
         As for :func:`kernel`.
     """
     how: dict[str, Any] = {"inline": "always"} if early else {"forceinline": True}
-    compiler = njit(cache=cache, **how, **flags)
+    compiler = njit(cache=cache, **how, **_flags(error_model, False))
     return compiler if function is None else compiler(function)
+
+
+def _flags(error_model: str, parallel: bool) -> dict[str, Any]:
+    return {
+        **({} if error_model == "python" else {"error_model": error_model}),
+        **({"parallel": True} if parallel else {}),
+    }
 
 
 def interpreted(compiled: F, **instead: Any) -> F:

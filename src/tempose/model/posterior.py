@@ -122,7 +122,7 @@ class Posterior:
         edge = blocks.edge[:, : width * BLOCK].copy()
         weighted = edge.reshape(len(edge), width, BLOCK)[:, WEIGHTS[width]]
         weighted *= np.append(weights, 0.0)[self.edge_slots][:, None, :]
-        return blocks._replace(edge=edge)
+        return blocks._replace(edge=edge, robust=None)
 
     def workspace(self) -> Array:
         """Fresh scratch memory for the gradient kernel; one per thread of control."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._support.compiling import kernel
+from tempose._support.compiling import inlined
 from tempose.geometry.compiled import multiply
 
 _SMALL = 0.01  # θ² below which series are more accurate than the formulas
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
     components: int  # how many
 
 
-@kernel
+@inlined(early=True)
 def center(frame: Frame, x: Any, out: Any) -> None:
     """``ω_i = x_i − Σ w_j x_j``, (n, 3)."""
     mean = np.zeros((frame.components, 3))
@@ -62,7 +62,7 @@ def center(frame: Frame, x: Any, out: Any) -> None:
             out[k, a] = x[k, a] - mean[frame.component[k], a]
 
 
-@kernel
+@inlined(early=True)
 def center_back(axes: Axes, frame: Frame, omega: Any, g: Any) -> Any:
     """From the gradient by ω (n, 3) to that by x, of a potential minus ``log det M``, in place; return the latter."""
     bent = len(axes.turns) == 3
@@ -104,7 +104,7 @@ def center_back(axes: Axes, frame: Frame, omega: Any, g: Any) -> Any:
     return total
 
 
-@kernel
+@inlined(early=True)
 def _inverse_jacobian(square: Any) -> Any:
     """e(θ) of ``J⁻¹ = I − ½[ω]× + e [ω]×²``, and its derivative by θ divided by θ, given θ²."""
     if square < 0.05:
@@ -119,7 +119,7 @@ def _inverse_jacobian(square: Any) -> Any:
     return e, (-2.0 / square + (1.0 + cosine) * (theta + sine) / (2.0 * theta * sine * sine)) / square
 
 
-@kernel
+@inlined(early=True)
 def _invert(A: Any) -> Any:
     """Replace a symmetric 3 × 3 matrix by its inverse; return its determinant."""
     a, b, c, d, e, f = A[0, 0], A[0, 1], A[0, 2], A[1, 1], A[1, 2], A[2, 2]
@@ -131,7 +131,7 @@ def _invert(A: Any) -> Any:
     return determinant
 
 
-@kernel
+@inlined(early=True)
 def place(omega: Any, center: Any, state: Any) -> Any:
     """Write the quaternions of ``Exp(ω) R̂`` into ``state`` (n, 8); return the largest |ω|²."""
     largest = 0.0
@@ -149,7 +149,7 @@ def place(omega: Any, center: Any, state: Any) -> Any:
     return largest
 
 
-@kernel
+@inlined(early=True)
 def pull_back(axes: Axes, omega: Any, g: Any, beta: Any, out: Any) -> Any:
     """Write the gradient (n, 3) of ``βU − Σ log det J`` by ω into ``out``, given ``g = ∂U/∂ω_world``; return the sum."""
     total = 0.0
@@ -182,7 +182,7 @@ def pull_back(axes: Axes, omega: Any, g: Any, beta: Any, out: Any) -> Any:
     return total
 
 
-@kernel
+@inlined(early=True)
 def couple(axes: Axes, start: Any, source: Any, diagonal: Any, off: Any, omega: Any, out: Any) -> None:
     """``out = H_pω ω`` (n, 3): the positions' rows of a symmetric matrix of b × b blocks times rotation vectors (n, 3)."""
     turns, shifts = axes.turns, axes.shifts
@@ -205,7 +205,7 @@ def couple(axes: Axes, start: Any, source: Any, diagonal: Any, off: Any, omega: 
                 out[j, shifts[a]] += to_j
 
 
-@kernel
+@inlined(early=True)
 def push_back(axes: Axes, start: Any, source: Any, diagonal: Any, off: Any, omega: Any, d: Any, out: Any) -> None:
     """``out = H_ωω ω + H_ωp d`` (n, 3): the rotations' rows of the same matrix."""
     turns, shifts = axes.turns, axes.shifts

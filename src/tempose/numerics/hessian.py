@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 
 from tempose._support.compiling import inlined, kernel
+from tempose._typing import Array, Index
 from tempose.geometry.compiled import multiply, rotate
-from tempose.numerics.layout import FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH
+from tempose.numerics.layout import FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH, EdgeTable
 from tempose.numerics.potential import full_edge, isotropic_edge, robust_edge
 
 
@@ -127,11 +128,11 @@ def _arm_blocks(D: Any, m: Any, A: Any, Pw: Any, u: Any, exact: Any, s3: Any, Hi
 
 
 @kernel
-def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any, B: Any) -> None:
-    if isotropic:
-        L[:] = 0.0
-        P[:] = 0.0
+def _unpack(edge: Any, e: Any, full: Any, L: Any, P: Any, B: Any) -> None:
+    if full is None:
         for a in range(3):
+            for b in range(3):
+                L[a, b] = P[a, b] = 0.0
             L[a, a] = edge[e, 7]
             P[a, a] = edge[e, 8]
     else:
@@ -149,7 +150,7 @@ def _unpack(edge: Any, e: Any, isotropic: Any, L: Any, P: Any, B: Any) -> None:
 def _edge_blocks(
     edge: Any,
     e: Any,
-    isotropic: Any,
+    full: Any,
     aj: Any,
     pj: Any,
     ai: Any,
@@ -165,7 +166,7 @@ def _edge_blocks(
     R, L, P, K, J, T, Pw, Y, turn, cross = s3[0], s3[1], s3[2], s3[3], s3[4], s3[5], s3[6], s3[7], s3[8], s3[9]
     B, A = s3[10], s3[11]
     D, u, y, h, m, g, c = v3[0], v3[1], v3[2], v3[3], v3[4], v3[5], v3[6]
-    _unpack(edge, e, isotropic, L, P, B)
+    _unpack(edge, e, full, L, P, B)
     _matrix(aj[0], aj[1], aj[2], aj[3], R)
     b0, b1, b2, b3 = multiply(aj[0], aj[1], aj[2], aj[3], edge[e, 0], edge[e, 1], edge[e, 2], edge[e, 3])
     s, x0, x1, x2 = multiply(b0, b1, b2, b3, ai[0], -ai[1], -ai[2], -ai[3])
@@ -177,7 +178,7 @@ def _edge_blocks(
     for a in range(3):
         D[a] = pi[a] - pj[a]
     f0, f1, f2 = rotate(aj[0], aj[1], aj[2], aj[3], edge[e, 4], edge[e, 5], edge[e, 6])
-    if not isotropic:
+    if full is not None:
         m[0], m[1], m[2] = rotate(ai[0], ai[1], ai[2], ai[3], edge[e, 28], edge[e, 29], edge[e, 30])
         for a in range(3):
             D[a] += m[a]
@@ -204,7 +205,7 @@ def _edge_blocks(
         dot = 0.5 * (h[0] * n0 + h[1] * n1 + h[2] * n2)
         for a in range(3):
             K[a, a] -= dot
-    if not isotropic:
+    if full is not None:
         n = h  # from here on ν
         n[0], n[1], n[2] = n0, n1, n2
         for a in range(3):
@@ -243,7 +244,7 @@ def _edge_blocks(
         for a in range(3):
             for b in range(3):
                 Hij[a, b] += Y[a, b]
-    if not isotropic:
+    if full is not None:
         _arm_blocks(D, m, A, Pw, u, exact, s3[12:], Hi, Hj, Hij)
         return
     _translation_blocks(D, Pw, u, exact, Y, T, turn, cross)
@@ -265,7 +266,7 @@ def _edge_blocks(
 def _make_robust(
     edge: Any,
     e: Any,
-    isotropic: Any,
+    full: Any,
     aj: Any,
     pj: Any,
     ai: Any,
@@ -280,7 +281,7 @@ def _make_robust(
     """Turn the blocks of an edge's energy into those of ρ; ``gi`` and ``gj`` (6,) are scratch."""
     a, b = (aj[0], aj[1], aj[2], aj[3]), (ai[0], ai[1], ai[2], ai[3])
     d = (pi[0] - pj[0], pi[1] - pj[1], pi[2] - pj[2])
-    if isotropic:
+    if full is None:
         energy, turn, push, swing = isotropic_edge(edge, e, 0, 1, a, b, d)
     else:
         energy, turn, push, swing = full_edge(edge, e, 0, 1, a, b, d)
@@ -299,30 +300,42 @@ def _make_robust(
 
 
 @kernel
-def hessian(table: Any, wxyz: Any, position: Any, exact: Any, axes: Any, diagonal: Any, off: Any) -> None:
-    """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix, on those ``axes`` (b,) of the six.
-
-    ``diagonal`` (n, b, b); ``off`` (m, b, b) has for each edge of ``table``, in its order, the block (i, j).
-    """
+def _hessian(
+    table: Any, full: Any, robust: Any, wxyz: Any, position: Any, exact: Any, axes: Any, diagonal: Any, off: Any
+) -> None:
+    """:func:`hessian`; ``full`` and ``robust`` are ``None`` where edges are not, and code for that is not compiled."""
     n, size = wxyz.shape[0], axes.shape[0]
-    width = table.edge.shape[1]
-    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
     s3, v3 = np.empty((16, 3, 3)), np.empty((7, 3))
     Hi, Hj, Hij = np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6))
     gi, gj = np.empty(6), np.empty(6)
-    diagonal[:] = 0.0
+    for j in range(n):
+        for a in range(size):
+            for b in range(size):
+                diagonal[j, a, b] = 0.0
     for j in range(n):
         for e in range(table.start[j], table.start[j + 1]):
             i = table.source[e]
-            _edge_blocks(
-                table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, Hij
-            )
-            if robust:
+            _edge_blocks(table.edge, e, full, wxyz[j], position[j], wxyz[i], position[i], exact, s3, v3, Hi, Hj, Hij)
+            if robust is not None:
                 _make_robust(
-                    table.edge, e, isotropic, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, Hij
+                    table.edge, e, full, wxyz[j], position[j], wxyz[i], position[i], exact, gi, gj, Hi, Hj, Hij
                 )
             for a in range(size):
                 for b in range(size):
                     diagonal[j, a, b] += Hj[axes[a], axes[b]]
                     diagonal[i, a, b] += Hi[axes[a], axes[b]]
                     off[e, a, b] = Hij[axes[a], axes[b]]
+
+
+def hessian(
+    table: EdgeTable, wxyz: Array, position: Array, exact: bool, axes: Index, diagonal: Array, off: Array
+) -> None:
+    """Write the blocks of the Hessian (``exact``) or of the Gauss–Newton matrix, on those ``axes`` (b,) of the six.
+
+    ``diagonal`` (n, b, b); ``off`` (m, b, b) has for each edge of ``table``, in its order, the block (i, j).
+    """
+    width = table.edge.shape[1]
+    full = None if width < FULL_WIDTH else True
+    robust = None if width in (ISO_WIDTH, FULL_WIDTH) else True
+    wxyz, position = np.array(wxyz), np.array(position)  # read-only arrays are another type: one is compiled
+    _hessian(table, full, robust, wxyz, position, exact, axes, diagonal, off)

@@ -45,6 +45,8 @@ class EdgeBlocks(NamedTuple):
     tile: Index  # (T + 1,) tile t has blocks tile[t]:tile[t+1]
     round: Index  # (R + 1,) round r has tiles round[r]:round[r+1]
     group: Index  # (G + 1,) tile t < G has the edges within the nodes group[t]:group[t+1]
+    full: bool | None  # None if all edges have short rows: code for full ones is not compiled then
+    robust: bool | None  # None without a robust likelihood
 
 
 def rows(n: int) -> Array:
@@ -134,5 +136,7 @@ def edge_blocks(n: int, edge_i: Index, edge_j: Index, rows: Array, groups: int) 
         tile=np.append(first_slot, len(at)) // BLOCK,
         round=np.append(np.flatnonzero(np.diff(used // groups, prepend=-1)), len(used)),
         group=np.searchsorted(group, np.arange(groups + 1)),
+        full=True if width >= FULL_WIDTH else None,
+        robust=None if width in WEIGHTS else True,
     )
     return blocks, np.where(filling, m, at).reshape(shape)

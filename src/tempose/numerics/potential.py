@@ -34,7 +34,7 @@ from numba import prange
 
 from tempose._support.compiling import inlined, kernel
 from tempose.geometry.compiled import multiply, rotate
-from tempose.numerics.layout import BLOCK, FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH, ROW
+from tempose.numerics.layout import BLOCK, FULL_WIDTH, ROBUST_WIDTH, ROW
 from tempose.numerics.memory import add_columns, prefetch, rows_to_columns, subtract_columns
 
 _COLUMNS = 16
@@ -219,24 +219,27 @@ def _distribute(blocks: Any, b: Any, ahead: Any, state: Any, column: Any, out: A
 
 
 @kernel
-def _tile(blocks: Any, t: Any, state: Any, out: Any) -> Any:
-    """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy."""
+def _tile(blocks: Any, full: Any, robust: Any, t: Any, state: Any, out: Any) -> Any:
+    """Add the gradients of tile t to ``out``, or begin with them if t is in the first round; return the energy.
+
+    ``full`` and ``robust`` are those of ``blocks``: only of an argument does numba see that it is ``None``.
+    """
     column = np.empty(_COLUMNS * BLOCK)
     edge = blocks.edge
-    width = edge.shape[1] // BLOCK
-    isotropic, robust = width < FULL_WIDTH, width != ISO_WIDTH and width != FULL_WIDTH
     first, last = blocks.tile[t], blocks.tile[t + 1]
     energy = 0.0
     if t < blocks.group.shape[0] - 1:
-        out[blocks.group[t] : blocks.group[t + 1]] = 0.0
+        for node in range(blocks.group[t], blocks.group[t + 1]):
+            for k in range(ROW):
+                out[node, k] = 0.0
     for b in range(first, last):
         ahead = min(b + 1, last - 1)
         _collect(blocks, b, ahead, state, column)
-        if isotropic:
+        if full is None:
             _compute_isotropic(edge, b, column)
         else:
             _compute_full(edge, b, column)
-        if robust:
+        if robust is not None:
             _make_robust(edge, b, column)
         energy += _distribute(blocks, b, ahead, state, column, out)
     return energy
@@ -247,7 +250,7 @@ def gradient(blocks: Any, state: Any, energies: Any, out: Any) -> Any:
     """Write the gradient (∂U/∂ω, ∂U/∂p) of U into ``out`` (n, 8) and return U; ``energies`` (T,) is scratch."""
     total = 0.0
     for t in range(energies.shape[0]):
-        total += _tile(blocks, t, state, out)
+        total += _tile(blocks, blocks.full, blocks.robust, t, state, out)
     return total
 
 
@@ -257,7 +260,7 @@ def gradient_parallel(blocks: Any, state: Any, energies: Any, out: Any) -> Any:
     """The same, to the last bit, on all threads."""
     for r in range(blocks.round.shape[0] - 1):
         for t in prange(blocks.round[r], blocks.round[r + 1]):
-            energies[t] = _tile(blocks, t, state, out)
+            energies[t] = _tile(blocks, blocks.full, blocks.robust, t, state, out)
     total = 0.0
     for t in range(energies.shape[0]):
         total += energies[t]

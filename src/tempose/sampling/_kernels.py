@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._support.compiling import interpreted, kernel
+from tempose._support.compiling import inlined, interpreted, kernel
 from tempose._typing import Array, Index
 from tempose.geometry.compiled import rotate
 from tempose.numerics import potential
@@ -104,7 +104,7 @@ def all_tied(source: Any, target: Any, weight: Any, held: Any) -> Any:
     return True
 
 
-@kernel
+@inlined(early=True)
 def spread(axes: Axes, panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
     """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (n b,)."""
     x, b = y.copy(), panels.tree.block
@@ -116,7 +116,7 @@ def spread(axes: Axes, panels: Panels, y: Any, scale: Any, free: Any, omega: Any
             omega[k, axis] = scale * free[k, axis] * x[b * j + a]
 
 
-@kernel
+@inlined(early=True)
 def gather(axes: Axes, panels: Panels, g: Any, scale: Any, free: Any, out: Any) -> None:
     """The gradient (n b,) by y, given that by ω (n, 3)."""
     b = panels.tree.block
@@ -130,7 +130,7 @@ def gather(axes: Axes, panels: Panels, g: Any, scale: Any, free: Any, out: Any) 
     forward(panels.tree, panels.forward, out, np.empty(b * panels.tree.tallest))
 
 
-@kernel
+@inlined(early=True)
 def conditional_means(axes: Axes, panels: Panels, g: Any, coupled: Any, free: Any, state: Any, shift: Any) -> None:
     """Move the positions in ``state`` by ``−C⁻¹ ∂U/∂p``, and write ``−C⁻¹ H_pω ω``, the dummies' mean, to ``shift``.
 
@@ -197,9 +197,10 @@ def turn_precisions(turning: Turning, state: Any, out: Any) -> None:
 def position_blocks(axes: Axes, turning: Turning, P: Any, free: Any, diagonal: Any, off: Any) -> None:
     """Write the blocks (n, d, d) and (pairs, d, d) of C(R), given ``P_w``; an identity where positions are held."""
     d = len(axes.shifts)
-    diagonal[:] = 0.0
     for k in range(diagonal.shape[0]):
         for a in range(d):
+            for c in range(d):
+                diagonal[k, a, c] = 0.0
             diagonal[k, a, a] = 1.0 - free[k, 3 + a]
     for e in range(turning.source.shape[0]):
         i, j = turning.source[e], turning.target[e]
@@ -257,34 +258,41 @@ def add_torques(axes: Axes, turning: Turning, P: Any, Z: Any, between: Any, free
 
 
 @kernel
-def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out: Any) -> Any:
-    """W at y; its gradient by y into ``out`` (n b,), rotations and the positions' conditional means into ``state`` (n, 8).
+def target(model: Model, metric: Any, turning: Any, beta: Any, y: Any, work: Any, g: Any, state: Any, out: Any) -> Any:
+    """:func:`evaluate`, for one of three kinds of C; code for the others is not compiled.
 
-    ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
+    ``metric`` is ``None`` where it is ``model.positions``, ``turning`` is ``None`` where C does not turn.
     """
-    n, axes, free, turning = state.shape[0], model.axes, model.free, model.turning
+    n, axes, free = state.shape[0], model.axes, model.free
     x, coupled, shift, pulled = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.empty((n, 3))
     omega = np.empty((n, 3))
     scale = 1.0 / math.sqrt(beta)
     spread(axes, model.hessian, y, scale, free, x)
     center(model.frame, x, omega)
     largest = place(omega, model.wxyz, state)
-    state[:, 4:7] = model.position
+    for k in range(n):
+        for a in range(3):
+            state[k, 4 + a] = model.position[k, a]
     gradient(model.blocks, state, work, g)
     couple(axes, model.start, model.source, model.diagonal, model.off, x, coupled)
     half_log_det = 0.0
-    if (
-        model.is_metric
-    ):  # one solve for the conditional means of the positions: of U, and of its quadratic approximation
+    if metric is None:  # one solve for the conditional means of the positions: of U, and of its quadratic approximation
         conditional_means(axes, model.positions, g, coupled, free, state, shift)
         energy = gradient(model.blocks, state, work, g)
     else:
-        solve_positions(axes, model.metric, coupled, free, shift)
-        shift *= -1.0
-        if turning.source.shape[0] == 0:
-            moved = np.zeros((n, 3))
-            solve_positions(axes, model.positions, g[:, 3:6], free, moved)
-            state[:, 4:7] -= moved
+        solve_positions(axes, metric, coupled, free, shift)
+        for k in range(n):
+            for a in range(3):
+                shift[k, a] = -shift[k, a]
+        if turning is None:
+            moved, push = np.zeros((n, 3)), np.empty((n, 3))
+            for k in range(n):
+                for a in range(3):
+                    push[k, a] = g[k, 3 + a]
+            solve_positions(axes, model.positions, push, free, moved)
+            for k in range(n):
+                for a in range(3):
+                    state[k, 4 + a] -= moved[k, a]
             energy = gradient(model.blocks, state, work, g)
         else:
             d, pattern = len(axes.shifts), turning.pattern
@@ -315,25 +323,48 @@ def evaluate(model: Model, beta: Any, y: Any, work: Any, g: Any, state: Any, out
 
 
 @kernel
+def kick(weight: Any, gradient: Any, v: Any) -> None:
+    """``v ← v − weight · gradient``."""
+    for k in range(len(v)):
+        v[k] -= weight * gradient[k]
+
+
+@kernel
+def turn(c: Any, s: Any, y: Any, v: Any) -> None:
+    """Turn (y, v) by the angle whose cosine and sine are given."""
+    for k in range(len(y)):
+        y[k], v[k] = c * y[k] + s * v[k], c * v[k] - s * y[k]
+
+
+# The same, interpreted, over the parallel gradient: for large graphs, where one gradient dwarfs a Python call.
+target_parallel = interpreted(target, gradient=potential.gradient_parallel)
+
+
+def evaluate(
+    model: Model, beta: float, y: Array, work: Array, g: Array, state: Array, out: Array, *, parallel: bool = False
+) -> float:
+    """W at y; its gradient by y into ``out`` (n b,), rotations and the positions' conditional means into ``state`` (n, 8).
+
+    ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
+    """
+    metric = None if model.is_metric else model.metric
+    turning = None if model.is_metric or len(model.turning.source) == 0 else model.turning
+    return float((target_parallel if parallel else target)(model, metric, turning, beta, y, work, g, state, out))
+
+
 def follow(
-    model: Model, beta: Any, part: Any, weights: Any, y: Any, v: Any, work: Any, g: Any, state: Any, out: Any
-) -> Any:
+    model: Model, beta: float, part: float, weights: Array, y: Array, v: Array, work: Array, g: Array, state: Array,
+    out: Array, *, parallel: bool = False,
+) -> float:  # fmt: skip
     """Kick, and turn by ``part`` and kick as often as there are more weights; return W at the end.
 
     ``y``, ``v`` and the gradient ``out`` (n b,) are those at the beginning, and overwritten by those at the end.
     """
     c, s = math.cos(part), math.sin(part)
-    v -= weights[0] * out
+    kick(weights[0], out, v)
     remainder = math.inf
-    for k in range(1, len(weights)):
-        ahead = c * y + s * v
-        v[:] = c * v - s * y
-        y[:] = ahead
-        remainder = evaluate(model, beta, y, work, g, state, out)
-        v -= weights[k] * out
+    for weight in weights[1:]:
+        turn(c, s, y, v)
+        remainder = evaluate(model, beta, y, work, g, state, out, parallel=parallel)
+        kick(weight, out, v)
     return remainder
-
-
-# The same, interpreted, over the parallel gradient: for large graphs, where one gradient dwarfs a Python call.
-evaluate_parallel = interpreted(evaluate, gradient=potential.gradient_parallel)
-follow_parallel = interpreted(follow, evaluate=evaluate_parallel)

@@ -130,12 +130,11 @@ class CollapsedTarget:
     def at(self, y: Array, model: Model | None = None) -> Point:
         """Evaluate the target, or that of another model in the same chart."""
         from tempose.numerics.layout import rows
-        from tempose.sampling import _kernels
+        from tempose.sampling._kernels import evaluate
 
-        n, work = len(self.held), self.posterior.workspace()
+        n, work, parallel = len(self.held), self.posterior.workspace(), self.posterior.runs_parallel
         state, gradient = rows(n), np.empty(len(y))
-        evaluate = _kernels.evaluate_parallel if self.posterior.runs_parallel else _kernels.evaluate
-        remainder = float(evaluate(model or self.model, self.beta, y, work, rows(n), state, gradient))
+        remainder = evaluate(model or self.model, self.beta, y, work, rows(n), state, gradient, parallel=parallel)
         return Point(y, remainder, gradient, state)
 
     def follow(
@@ -143,13 +142,14 @@ class CollapsedTarget:
     ) -> tuple[Point, Array]:
         """Where the dynamics leads in a time, and the velocity there."""
         from tempose.numerics.layout import rows
-        from tempose.sampling import _kernels
+        from tempose.sampling._kernels import follow
 
         n, work, model = len(self.held), self.posterior.workspace(), model or self.model
         y, v, gradient, state = point.y.copy(), velocity.copy(), point.gradient.copy(), rows(n)
-        follow = _kernels.follow_parallel if self.posterior.runs_parallel else _kernels.follow
-        weights = kick_weights(turn, kicks)
-        remainder = float(follow(model, self.beta, turn / kicks, weights, y, v, work, rows(n), state, gradient))
+        weights, parallel = kick_weights(turn, kicks), self.posterior.runs_parallel
+        remainder = follow(
+            model, self.beta, turn / kicks, weights, y, v, work, rows(n), state, gradient, parallel=parallel
+        )
         return Point(y, remainder, gradient, state), v
 
     def draw_positions(

@@ -60,7 +60,7 @@ def _shape(tree: Any, s: Any) -> Any:
     return k, u, k + u, tree.panel[s]
 
 
-@kernel(error_model="numpy", cache=False)
+@inlined(early=True, error_model="numpy", cache=False)
 def _load(tree: Any, s: Any, diagonal: Any, off: Any, shift: Any, L: Any) -> Any:
     """Write the blocks of A (+ shift · I) into the panel of s; of diagonal blocks the lower triangle."""
     b = tree.block
@@ -164,7 +164,7 @@ def factor(tree: Any, first: Any, last: Any, diagonal: Any, off: Any, shift: Any
     return -1
 
 
-@kernel(error_model="numpy", cache=False)
+@inlined(early=True, error_model="numpy", cache=False)
 def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
     """w1 ← L11⁻¹ w1, w2 ← w2 - L21 w1: one sweep over the panel, six columns at a time; ``few`` has room for as many."""
     for c in range(0, k, COLUMNS):
@@ -182,7 +182,7 @@ def _forward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
                 add1(at(L, p + j * m + end), m, at(few, j - c), at(w, end), m - end)
 
 
-@kernel(error_model="numpy", cache=False)
+@inlined(early=True, error_model="numpy", cache=False)
 def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
     """w1 ← L11⁻ᵀ (w1 - L21ᵀ w2): the same sweep, backwards."""
     for c in range((k - 1) // COLUMNS * COLUMNS, -1, -COLUMNS):
@@ -309,7 +309,7 @@ def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diag
             _restrict(tree, tree.child[e], k, Z, q, u, stack, run)
 
 
-@kernel(error_model="numpy", cache=False)
+@inlined(early=True, error_model="numpy", cache=False)
 def _restrict(tree: Any, c: Any, k: Any, Z: Any, q: Any, u: Any, stack: Any, run: Any) -> Any:
     """Copy the part of the parent's inverse (panel Z and Z22 at q) that child c needs to the child's place, full."""
     b = tree.block

@@ -1,0 +1,59 @@
+"""The first use, which compiles, and every later one, which reads compiled code from disk, give the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import hashlib, json, sys
+import numpy as np
+import tempose
+
+def digest(solution):
+    draws = b"".join(np.ascontiguousarray(a).tobytes() for a in solution.draws.arrays)
+    pose = solution.estimate.wxyz.tobytes() + solution.estimate.position.tobytes()
+    spread = solution.nodes.covariance.tobytes()
+    return [solution.potential.hex(), *(hashlib.sha256(x).hexdigest() for x in (pose, draws, spread))]
+
+found = {}
+graph = tempose.simulate(12, shape="sphere", seed=1).graph
+for name in sys.argv[1:]:
+    if name == "robust":
+        found[name] = digest(tempose.solve(graph, draws=8, robust=True, noise="auto"))
+    elif name in ("planar", "correlated"):
+        found[name] = digest(tempose.solve(tempose.simulate(12, seed=1, **{name: True}).graph, draws=8))
+    else:
+        found[name] = digest(tempose.solve(graph, draws=8, sampler=name, starts=3 if name == "jumping" else 1))
+print(json.dumps(found))
+"""
+
+
+def digests(home: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(home)}
+    run = subprocess.run([sys.executable, "-c", SCRIPT, *names], env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found: dict[str, list[str]] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("collapsed", "robust"),
+        ("planar", "correlated"),
+        ("geodesic", "geodesic-mh", "baoab-mh"),
+        ("tempering", "jumping"),
+    ],
+)
+def test_first_use_gives_the_bytes_of_later_use(tmp_path: Path, names: tuple[str, ...]) -> None:
+    first = digests(tmp_path, names)
+    assert digests(tmp_path, names) == first
+    # compiled code that was read is enough: in another order, nothing is compiled that could differ
+    assert digests(tmp_path, names[::-1]) == first
