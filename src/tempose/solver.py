@@ -19,6 +19,7 @@ import numpy as np
 
 from tempose import describe, paper
 from tempose._support import streams
+from tempose._support.compiling import await_ahead
 from tempose._support.files import at_work_in
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
@@ -297,6 +298,7 @@ def draw(run: Run) -> None:
     if not options.draws or run.stop.is_set():
         return
     mark = fingerprint(run.posterior, options)
+    await_ahead(lambda: run.report("compiling"))
     choice = _choose(run, mark)
     unset = choice.sampler.name == "geodesic" and options.sampler.thin is None
     if unset and choice.sampler.settings()["thin"] == MOST_THINNING:

@@ -5,12 +5,15 @@ Compiled code is kept on disk beside its source, and runs without Python's globa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from numba import njit
+from numba import njit, typeof
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,11 +81,56 @@ def interpreted(compiled: F, **instead: Any) -> F:
     return cast(F, FunctionType(source.__code__, {**source.__globals__, **instead}, source.__name__))
 
 
+def compile_for(compiled: Callable[..., Any], *like: Any) -> None:
+    """Compile a kernel, and keep it on disk, for arguments of the types of these; do not run it."""
+    kind: Any = typeof
+    _dispatcher(compiled).compile(tuple(kind(x) for x in like))
+
+
 def is_kept(compiled: Callable[..., Any]) -> bool:
-    """Whether compiled code of the module of a kernel is on disk, from an earlier run."""
+    """Whether compiled code of the module of a kernel is on disk, from an earlier run and of this version of its source."""
     dispatcher = _dispatcher(compiled)
-    name = Path(dispatcher.py_func.__code__.co_filename).stem
-    return any(Path(dispatcher.stats.cache_path or ".").glob(f"{name}.*.nbi"))
+    source = Path(dispatcher.py_func.__code__.co_filename)
+    kept = Path(dispatcher.stats.cache_path or ".").glob(f"{source.stem}.*.nbi")
+    return any(index.stat().st_mtime >= source.stat().st_mtime for index in kept)
+
+
+class _Ahead:
+    """Processes that compile kernels which this one will need later."""
+
+    def __init__(self) -> None:
+        self.running: list[subprocess.Popen[bytes]] = []
+
+
+_ahead = _Ahead()
+
+
+@contextmanager
+def compiling_ahead(calls: Iterable[str]) -> Iterator[None]:
+    """Within, other processes compile: one for each ``module:function``, which is called without arguments.
+
+    What they compile they keep on disk. numba compiles one kernel at a time in a process, so only processes use several
+    cores. Whoever needs the kernels waits by :func:`await_ahead`; a process that fails costs time and nothing else.
+    """
+    for call in calls:
+        module, function = call.split(":")
+        source = f"from {module} import {function}; {function}()"
+        quiet = subprocess.DEVNULL
+        _ahead.running.append(subprocess.Popen([sys.executable, "-c", source], stdin=quiet, stdout=quiet, stderr=quiet))
+    try:
+        yield
+    finally:
+        for process in _ahead.running:
+            process.kill()
+        await_ahead()
+
+
+def await_ahead(on_waiting: Callable[[], None] | None = None) -> None:
+    """Wait until the processes that compile ahead have ended, so that nothing is compiled twice."""
+    if _ahead.running and on_waiting is not None:
+        on_waiting()
+    while _ahead.running:
+        _ahead.running.pop().wait()
 
 
 def _dispatcher(compiled: Any) -> Any:

@@ -59,7 +59,7 @@ def compiled_before() -> bool:
 def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
     """A bar with an estimate of the time left, on standard error."""
     if not arguments.quiet and not compiled_before():
-        print("Compiling kernels, once after installation: this takes up to a minute …", file=sys.stderr)
+        print("Compiling kernels, once after installation: this takes up to half a minute …", file=sys.stderr)
     if arguments.quiet or not sys.stderr.isatty():
         yield silent
         return

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from tempose._support.parallel import cores
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command, add_graph
 from tempose.cli.flags import add_options, given, solve_options
@@ -111,6 +112,7 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
 
 def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: SolveOptions) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
+    from tempose._support.compiling import compiling_ahead
     from tempose.io import read_poses
 
     graph = source.read()
@@ -125,19 +127,22 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
 def _solve_and_write(
     arguments: argparse.Namespace, source: SolveInput, options: SolveOptions, graph: PoseGraph, truth: Poses | None
 ) -> int:
-    from tempose.report.solution_page import write_report
-    from tempose.solver import solve
-
-    if not arguments.output:
-        raise OptionError("-o needs the name of a directory")
     home = Path(arguments.output)
     stop = threading.Event()
-    with console.progress_bar(arguments) as progress, _interruptible(stop):
+    with (
+        console.progress_bar(arguments) as progress,
+        _interruptible(stop),
+        compiling_ahead(_needed_later(graph, options)),
+    ):
+        from tempose.solver import solve
+
         solution = solve(graph, options, directory=home, progress=progress, stop=stop)
     console.notice(arguments, *solution.notices)
     record = {"input": source.facts()}
     solution.save(home, record=record)
     if not getattr(arguments, "no_report", False):
+        from tempose.report.solution_page import write_report
+
         write_report(home / "report.html", solution, truth)
     console.say(arguments, solution.summary())
     if truth is not None:
@@ -179,6 +184,15 @@ def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
         else:
             kept.append(word)
     return [f"next: {shlex.join(['tempose', *kept, *options])}"]
+
+
+def _needed_later(graph: PoseGraph, options: SolveOptions) -> list[str]:
+    """What to compile in another process while the optimum is sought: kernels of the draws, on first use, if there is a core."""
+    usual = options.sampler.name in ("auto", "collapsed") and options.robust is None
+    simple = graph.is_isotropic and graph.arm is None
+    if console.compiled_before() or cores() == 1 or not (options.draws and usual and simple):
+        return []
+    return [f"tempose.sampling.ahead:compile_in_{'the_plane' if graph.is_planar else 'space'}"]
 
 
 @contextmanager

@@ -340,6 +340,12 @@ def turn(c: Any, s: Any, y: Any, v: Any) -> None:
 target_parallel = interpreted(target, gradient=potential.gradient_parallel)
 
 
+def bare(model: Model) -> Model:
+    """A model without what :func:`target` is given beside it, so that compiled code need not even unpack it."""
+    nothing: Any = None
+    return model._replace(metric=nothing, turning=nothing)
+
+
 def evaluate(
     model: Model, beta: float, y: Array, work: Array, g: Array, state: Array, out: Array, *, parallel: bool = False
 ) -> float:
@@ -347,9 +353,9 @@ def evaluate(
 
     ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
     """
-    metric = None if model.is_metric else model.metric
-    turning = None if model.is_metric or len(model.turning.source) == 0 else model.turning
-    return float((target_parallel if parallel else target)(model, metric, turning, beta, y, work, g, state, out))
+    even = model.is_metric
+    metric, turning = None if even else model.metric, None if even or not len(model.turning.source) else model.turning
+    return float((target_parallel if parallel else target)(bare(model), metric, turning, beta, y, work, g, state, out))
 
 
 def follow(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tempose._support.compiling import kernel
+from tempose._support.compiling import compile_for, kernel
 from tempose._typing import Array, Index
 
 from . import _numeric, _panels
@@ -18,8 +18,8 @@ from .block_cholesky import Factor, Symbolic
 
 # what compiled code elsewhere solves with
 __all__ = [
-    "LANES", "PADDING", "SCRATCH", "Panels", "Pattern", "backward", "backward_lanes", "factor_again", "forward",
-    "forward_lanes", "inverse_again", "panels", "pattern", "solve_again", "solve_lanes",
+    "LANES", "PADDING", "SCRATCH", "Panels", "Pattern", "backward", "backward_lanes", "blank", "compile_solves", "factor_again",
+    "forward", "forward_lanes", "inverse_again", "panels", "pattern", "solve_again", "solve_lanes",
 ]  # fmt: skip
 
 
@@ -102,6 +102,21 @@ def inverse_again(p: Pattern, L: Any, stack: Any, diagonal: Any, off: Any) -> No
     """Write the blocks of A⁻¹ on the pattern of A, (n, b, b) and (e, b, b), given what :func:`factor_again` wrote."""
     Z, N, K = np.empty(p.panel + PADDING), np.empty(p.panel + PADDING), np.empty(p.panel + PADDING)
     _numeric.selected_inverse(p.tree, L, stack, Z, N, K, diagonal, off)
+
+
+def blank() -> Panels:
+    """Panels of nothing, for their type."""
+    index, number = np.empty(0, np.int64), np.empty(0)
+    arrays: Any = [*[index] * 12, np.empty(0, np.bool_)]
+    return Panels(Tree(1, 0, *arrays), number, number)
+
+
+def compile_solves() -> None:
+    """Compile what is done with a factor at the optimum: marginals, and panels for many solves."""
+    tree, number, blocks = blank().tree, np.empty(0), np.empty((0, 1, 1))
+    compile_for(_numeric.selected_inverse, tree, *[number] * 5, blocks, blocks)
+    compile_for(_panels.invert, tree, *[number] * 4)
+    compile_for(_panels.transpose, tree, *[number] * 2)
 
 
 def solve_L(p: Panels, rhs: Array) -> Array:

@@ -1,0 +1,45 @@
+"""Compiling what draws need before they need it: in another process, while the optimum is sought.
+
+Kernels are compiled for types. The arguments here are empty and have the types of the real ones;
+``tests/test_first_use.py`` notices if they no longer do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from tempose._support.compiling import compile_for
+from tempose.numerics.chart import PLANE, SPACE, Axes, Frame
+from tempose.numerics.layout import EdgeBlocks
+from tempose.numerics.sparse.repeated import blank, compile_solves
+from tempose.sampling import _kernels
+
+
+def compile_in_space() -> None:
+    """For a graph in space, with one number per rotation and translation."""
+    _compile(SPACE)
+
+
+def compile_in_the_plane() -> None:
+    """The same in the plane."""
+    _compile(PLANE)
+
+
+def _compile(axes: Axes) -> None:
+    number, index = np.empty(0), np.empty(0, np.int64)
+    rows, matrices = np.empty((0, 8)), np.empty((0, 1, 1))
+    nodes = np.empty((0, 64), np.uint32)
+    fixed = np.empty((0, 4))
+    fixed.flags.writeable = False
+    panels, nothing = blank(), cast(Any, None)
+    compile_solves()
+    compile_for(_kernels.half_square, number, number)
+    compile_for(_kernels.kick, 1.0, number, number)
+    compile_for(_kernels.turn, 1.0, 1.0, number, number)
+    model = _kernels.Model(
+        axes, panels, panels, nothing, True, nothing, EdgeBlocks(nodes, nodes, rows, index, index, index, None, None),
+        index, np.empty(0, np.int32), matrices, matrices, fixed, fixed, rows, Frame(index, number, 1),
+    )  # fmt: skip
+    compile_for(_kernels.target, model, None, None, 1.0, number, number, rows, rows, number)
