@@ -42,6 +42,7 @@ LAYERS = [
     ["paper"],
     ["solution"],
     ["solver"],
+    ["interop"],
     ["methods"],
     ["sfm"],
     ["studies"],

@@ -87,6 +87,7 @@ NAMESPACES = {
     "solution": "the result of a solve",
     "describe": "results in words",
     "paper": "all that is only the paper's: its numbers and its preset",
+    "interop": "objects of GTSAM and pycolmap, both ways",
     "methods": "the methods the paper compares with",
     "sfm": "photographs to points with error bars",
     "studies": "calibration and experiments",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -30,8 +30,10 @@ from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary
 from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
 from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError, printable
 from tempose.geometry import align
+from tempose.io.covariances import CovarianceTable
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
+from tempose.model.conventions import axes_of, converted
 from tempose.model.gauge import FRAME, ORDER, Gauge, tied_components
 from tempose.model.graph import PoseGraph
 from tempose.model.pose import Pose
@@ -171,6 +173,51 @@ class Solution:
         if self.analysis.error_bars is None:
             raise DrawsError("this solution has neither draws nor a Gaussian approximation: there are no covariances")
         return replace(self.analysis.error_bars.relative(a, b), axes=axes)
+
+    def covariances(
+        self,
+        convention: str = "tempose",
+        nodes: Sequence[NodeId] | None = None,
+        pairs: Sequence[tuple[NodeId, NodeId]] | None = None,
+    ) -> CovarianceTable:
+        """Covariances of nodes, or of the relative poses of pairs, in the frame and order of other software.
+
+        Parameters
+        ----------
+        convention
+            One of :data:`tempose.model.conventions.CONVENTIONS`: ``tempose``, ``gtsam``, ``ros``, ``g2o``, ``colmap``.
+        nodes
+            Ids; by default all.
+        pairs
+            In place of nodes: pairs (a, b), of which ``a_from_b`` is told, which depends on no gauge.
+        """
+        planar = self.graph.is_planar
+        axes = axes_of(convention, planar)
+        if pairs is not None:
+            found = [self.relative(a, b) for a, b in pairs]
+            wxyz, position = (np.array([one.mean[k] for one in found]).reshape(-1, 4 - k) for k in (0, 1))
+            sigma = np.array([one.covariance for one in found]).reshape(-1, 6, 6)
+            names: tuple[tuple[NodeId, ...], ...] = tuple(pairs)
+            points = np.array([b in self.graph.landmarks for _, b in pairs], dtype=bool)
+            known, gauge = np.ones(len(names), dtype=bool), "relative poses: none"
+            source = found[0].source if found else ""
+        else:
+            summary = self.nodes
+            if summary is None:
+                raise DrawsError(
+                    "this solution has neither draws nor a Gaussian approximation: there are no covariances"
+                )
+            rows = [self.poses.row(name) for name in (self.poses.ids if nodes is None else nodes)]
+            wxyz, position, sigma = self.poses.wxyz[rows], self.poses.position[rows], summary.covariance[rows]
+            names = tuple((self.poses.ids[row],) for row in rows)
+            points = np.array([self.poses.ids[row] in self.graph.landmarks for row in rows], dtype=bool)
+            known, gauge, source = summary.determined[rows], str(summary.gauge), summary.source
+        out = converted(sigma, wxyz, position, convention, planar)
+        turning = np.array([axis in ("rx", "ry", "rz", "qx", "qy", "qz", "theta") for axis in axes])
+        lost = np.where(points[:, None], turning, False) | np.where(known[:, None], False, ~turning)
+        out = np.where(lost[:, :, None] | lost[:, None, :], np.nan, out)
+        wxyz = np.where(points[:, None], np.nan, wxyz)
+        return CovarianceTable(names, position, wxyz, out, axes, convention, gauge, source)
 
     @property
     def posterior(self) -> Posterior:

@@ -11,7 +11,7 @@ _EXTRAS = {
     "matplotlib": "plot",
     "viser": "view",
     "pycolmap": "sfm",
-    "gtsam": "bench",
+    "gtsam": "interop",
     "arviz": "arviz",
     "h5netcdf": "arviz",
     "h5py": "arviz",

@@ -17,6 +17,7 @@ COMMANDS = {
     "experiment": "reproduce a figure or table of the paper, or another study",
     "calibrate": "show whether the draws can be trusted, on graphs whose truth is known",
     "convert": "convert a graph, or poses, from one format to another",
+    "export": "covariances of a solve for other programs, in their frame and order",
     "sfm": "from photographs, or a COLMAP database or model, to cameras and points with error bars",
     "view": "show a reconstruction in the browser, served from this machine only",
 }

@@ -28,6 +28,9 @@ from typing import TYPE_CHECKING
 from tempose._support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tempose.io.covariances import CovarianceTable as CovarianceTable
+    from tempose.io.covariances import read_covariances as read_covariances
+    from tempose.io.covariances import write_covariances as write_covariances
     from tempose.io.files import FORMATS as FORMATS
     from tempose.io.files import read_graph as read_graph
     from tempose.io.files import read_poses as read_poses
@@ -36,10 +39,13 @@ if TYPE_CHECKING:
     from tempose.io.options import ReadOptions as ReadOptions
 
 _WHERE = {
+    "CovarianceTable": "covariances",
     "FORMATS": "files",
     "ReadOptions": "options",
+    "read_covariances": "covariances",
     "read_graph": "files",
     "read_poses": "files",
+    "write_covariances": "covariances",
     "write_graph": "files",
     "write_poses": "files",
 }
