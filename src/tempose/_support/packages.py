@@ -17,6 +17,7 @@ _EXTRAS = {
     "h5py": "arviz",
     "pandas": "interop",
     "networkx": "interop",
+    "rosbags": "ros",
 }
 
 
@@ -38,4 +39,5 @@ def require(package: str, what: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise MissingPackage(what, package, _EXTRAS.get(package)) from None
+        whole = package.partition(".")[0]  # of a module inside it
+        raise MissingPackage(what, whole, _EXTRAS.get(whole)) from None

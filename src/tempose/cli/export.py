@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
+
+if TYPE_CHECKING:
+    from tempose.solution import Solution
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -19,6 +23,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose export result covariances.csv
         tempose export result covariances.npz --convention ros
         tempose export result pairs.csv --pairs 0:10,3:7 --convention gtsam
+        tempose export result poses.mcap --times times.csv --frame-id map
         tempose export result database.db
         """,
     )
@@ -26,7 +31,8 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "output",
         metavar="FILE",
-        help="file to write (.csv, .npz); or a COLMAP database (.db), whose pose priors are replaced by the positions",
+        help="file to write: covariances (.csv, .npz); poses with covariance for ROS (.mcap, .bag); or a COLMAP database "
+        "(.db), whose pose priors are replaced by the positions",
     )
     parser.add_argument(
         "--convention",
@@ -37,6 +43,12 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "--pairs", metavar="A:B,...", help="relative poses of these nodes, B seen from A, in place of all nodes"
     )
+    parser.add_argument(
+        "--times",
+        metavar="FILE",
+        help="times of the nodes for ROS: a table id,time (seconds), or one number per line (default: 0, 1, 2, ... seconds)",
+    )
+    parser.add_argument("--frame-id", metavar="NAME", default="map", help="what ROS calls the world (default: map)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,6 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         console.say(arguments, f"{arguments.output}: {count} pose priors")
         console.emit(arguments, {"output": arguments.output, "pose_priors": count})
         return 0
+    if str(arguments.output).endswith((".mcap", ".bag")):
+        return _write_bag(arguments, solution)
+    if arguments.times is not None:
+        raise OptionError("--times is for bags of ROS (.mcap, .bag)")
     pairs = None if arguments.pairs is None else parse_pairs(arguments.pairs)
     table = solution.covariances(arguments.convention, pairs=pairs)
     write_covariances(arguments.output, table)
@@ -66,6 +82,32 @@ def run(arguments: argparse.Namespace) -> int:
     )
     facts = {"output": arguments.output, "rows": len(table.names), "convention": table.convention}
     console.emit(arguments, {**facts, "axes": list(table.axes), "gauge": table.gauge, "source": table.source})
+    return 0
+
+
+def _write_bag(arguments: argparse.Namespace, solution: Solution) -> int:
+    """Write poses with covariance in the order of ROS."""
+    from tempose.errors import OptionError
+    from tempose.io.rosbag import write_bag
+    from tempose.io.times import read_times
+
+    if arguments.pairs is not None or arguments.convention not in ("tempose", "ros"):
+        raise OptionError("bags of ROS hold poses of nodes in the order of ROS: leave out --pairs and --convention")
+    posed = [name for name in solution.poses.ids if name not in set(solution.graph.landmarks)]
+    seconds = {name: float(k) for k, name in enumerate(posed)}
+    if arguments.times is not None:
+        seconds = read_times(arguments.times)
+        known = [name for name in posed if name in seconds]
+        if len(known) < len(posed):
+            missing = next(name for name in posed if name not in seconds)
+            raise OptionError(f"{arguments.times}: has no time of node {missing!r}")
+    table = solution.covariances("ros", nodes=posed)
+    when = [round(seconds[name] * 1e9) for name in posed]
+    write_bag(arguments.output, solution.poses.select(posed), table.covariance, when, frame_id=arguments.frame_id)
+    console.say(arguments, f"{arguments.output}: {len(posed)} poses with covariance ({table.gauge})")
+    console.emit(
+        arguments, {"output": arguments.output, "rows": len(posed), "gauge": table.gauge, "source": table.source}
+    )
     return 0
 
 

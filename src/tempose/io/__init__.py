@@ -11,6 +11,7 @@
 | tum            | ``.tum``                    | no    | yes   | –                                 |
 | kitti          | ``.kitti``                  | no    | yes   | –                                 |
 | euroc          | ``.euroc``, ``data.csv``    | no    | yes   | –                                 |
+| rosbag         | ``.bag``, ``.mcap``, …      | no    | read  | 6×6 covariance of poses           |
 | epfl-rotations | ``SCENE_Edges.txt`` …       | yes   | yes   | none: ``sigma_rot_deg``           |
 | 1dsfm          | a folder with ``EGs.txt``   | read  | read  | none: ``sigma_rot_deg``           |
 
@@ -37,14 +38,20 @@ if TYPE_CHECKING:
     from tempose.io.files import write_graph as write_graph
     from tempose.io.files import write_poses as write_poses
     from tempose.io.options import ReadOptions as ReadOptions
+    from tempose.io.rosbag import RosPoses as RosPoses
+    from tempose.io.rosbag import read_bag as read_bag
+    from tempose.io.rosbag import write_bag as write_bag
 
 _WHERE = {
     "CovarianceTable": "covariances",
     "FORMATS": "files",
     "ReadOptions": "options",
+    "RosPoses": "rosbag",
+    "read_bag": "rosbag",
     "read_covariances": "covariances",
     "read_graph": "files",
     "read_poses": "files",
+    "write_bag": "rosbag",
     "write_covariances": "covariances",
     "write_graph": "files",
     "write_poses": "files",

@@ -19,6 +19,7 @@ from tempose.io import (
     onedsfm,
     open3d,
     pyfg,
+    rosbag,
     threedmatch,
     times,
     toro,
@@ -39,10 +40,11 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "tum": (".tum",),
     "kitti": (".kitti",),
     "euroc": (".euroc",),
+    "rosbag": rosbag.ENDINGS,
     "epfl-rotations": epfl_rotations.ENDINGS,
     "1dsfm": (onedsfm.EDGES, ".mat"),
 }
-_NO_EDGES = {"tum": "TUM", "kitti": "KITTI", "euroc": "EuRoC"}
+_NO_EDGES = {"tum": "TUM", "kitti": "KITTI", "euroc": "EuRoC", "rosbag": "ROS"}
 """Trajectories, by the names of their formats."""
 _KNOWN = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
 
@@ -79,8 +81,8 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
 def read_poses(path: PathLike, format: str | None = None) -> Poses:
     """Read absolute poses, ``world_from_node``.
 
-    g2o vertices, a TUM, KITTI or EuRoC trajectory, a CSV table, a trajectory log; of a data set in a folder its true poses;
-    a folder of ``.camera`` files of the EPFL photographs.
+    g2o vertices, a TUM, KITTI or EuRoC trajectory, a bag of ROS, a CSV table, a trajectory log; of a data set in a folder its
+    true poses; a folder of ``.camera`` files of the EPFL photographs.
     """
     if format is None and epfl_cameras.is_folder(path):
         return epfl_cameras.read_epfl_cameras(path)
@@ -94,6 +96,7 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
         "tum": tum.read_poses,
         "kitti": kitti.read_poses,
         "euroc": euroc.read_poses,
+        "rosbag": rosbag.read_poses,
         "epfl-rotations": epfl_rotations.read_poses,
         "1dsfm": onedsfm.read_poses,
     }
@@ -102,7 +105,9 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
 
 def time_stamps(path: PathLike, poses: Poses, format: str | None = None) -> Array | None:
     """Times (n,) in seconds of poses read from a file whose format names nodes by them: TUM and EuRoC; else ``None``."""
-    unit = {"tum": 1.0, "euroc": euroc.NANOSECOND}.get(_format_of(path, format)) if Path(path).is_file() else None
+    if Path(path).is_dir() and not rosbag.is_bag(path):
+        return None
+    unit = {"tum": 1.0, "euroc": euroc.NANOSECOND, "rosbag": euroc.NANOSECOND}.get(_format_of(path, format))
     return None if unit is None else times.times_of_names(path, poses.ids, unit)
 
 
@@ -244,6 +249,8 @@ def _by_name(path: PathLike, format: str | None) -> str | None:
         if format not in FORMATS:
             raise OptionError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
         return format
+    if rosbag.is_bag(path):
+        return "rosbag"
     name = _unpacked(path)
     return next((kind for kind, endings in FORMATS.items() if name.endswith(tuple(map(str.lower, endings)))), None)
 
@@ -257,6 +264,10 @@ def _format_to_write(path: PathLike, format: str | None) -> str:
     kind = _by_name(path, format)
     if kind is None:
         raise FileError(f"{path}: the ending does not name a format; known are {_KNOWN}")
+    if kind == "rosbag":
+        raise FileError(
+            f"{path}: poses are written to bags of ROS with their covariances: tempose export RESULT {path}"
+        )
     if kind == "1dsfm":
         raise FileError(f"{path}: 1DSfM files are read and not written; write .csv")
     return kind
