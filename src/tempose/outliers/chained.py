@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
 from dataclasses import dataclass
 
 import numpy as np
 
 from tempose._typing import AnyArray, Array, Index, Mask
-from tempose.geometry import align
+from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -24,12 +23,13 @@ from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
 
 _REPORTED = 4  # explanations, at most
 _LEAST = 0.02  # probability of one that is reported
+_ANCHORS = 9  # nodes from which two sets of poses are compared
 _IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong
 
 
 def solve_explained(
-    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, options: RobustOptions, own: Array,
-    starts: Several[Poses],
+    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, candidates: Candidates, options: RobustOptions,
+    own: Array,
 ) -> RobustSolution:  # fmt: skip
     """The most probable explanation, fitted with all parameters, and the others with the same noise.
 
@@ -39,10 +39,7 @@ def solve_explained(
     ----------
     own
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
-    starts
-        Poses of the skeleton to search from.
     """
-    candidates = search.run(starts)
     groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
     reported = [group for group in groups if group.probability >= _LEAST][:_REPORTED] or groups[:1]
     fits: list[RobustFit] = []
@@ -97,9 +94,10 @@ class _Group:
 
 def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group]:
     groups: list[_Group] = []
-    for k, (one, probability) in enumerate(zip(candidates.found, candidates.probability.tolist(), strict=True)):
+    views = _Views(candidates, sigmas)
+    for k, probability in enumerate(candidates.probability.tolist()):
         for group in groups:
-            if not np.any(_apart(candidates.found[group.members[0]].poses, one.poses, sigmas)):
+            if views.alike(group.members[0], k):
                 group.members.append(k)
                 group.probability += probability
                 break
@@ -132,6 +130,24 @@ def _apart(a: Poses, b: Poses, sigmas: tuple[float, float]) -> Mask:
     moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
     distance = np.linalg.norm(a.position - moved.position, axis=1)
     return elsewhere(sigmas, quat.angle_between(a.wxyz, moved.wxyz), distance)
+
+
+class _Views:
+    """Poses of candidates as they are seen from some of their nodes, to be compared without any alignment."""
+
+    def __init__(self, candidates: Candidates, sigmas: tuple[float, float]) -> None:
+        self.sigmas, self.views = sigmas, []
+        for one in candidates.found:
+            q, t = one.poses.wxyz, one.poses.position
+            some = np.unique(np.linspace(0, len(q) - 1, _ANCHORS).astype(np.int64))
+            self.views.append(se3.a_from_b((q[some, None], t[some, None]), (q[None], t[None])))
+
+    def alike(self, a: int, b: int) -> bool:
+        """Whether no node lies elsewhere, seen from one of those nodes."""
+        (qa, ta), (qb, tb) = self.views[a], self.views[b]
+        angle = 2.0 * np.arccos(np.minimum(np.abs(np.einsum("knc,knc->kn", qa, qb)), 1.0))
+        apart = elsewhere(self.sigmas, angle, np.sqrt(np.sum((ta - tb) ** 2, axis=2)))
+        return bool(np.any(~np.any(apart, axis=1)))
 
 
 def _moved(graph: PoseGraph, a: Poses, b: Poses, search: ExplanationSearch) -> Index:

@@ -19,14 +19,14 @@ from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit
-from tempose.outliers.explanations import ExplanationSearch
+from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.repeats import Repeats, counted_once
 from tempose.outliers.search.basin import find_basins
 from tempose.outliers.search.ears import grow_by_ears
 from tempose.outliers.search.growing import Grown, extent, grow_from_chain
-from tempose.outliers.search.skeleton import skeleton
+from tempose.outliers.search.skeleton import Skeleton, skeleton
 from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution
 
@@ -119,12 +119,11 @@ def solve_robust(
         sequence = Sequence.of(bones.graph)
         if sequence is not None:
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
-            grown = grow_from_chain(sequence, own[bones.edges])
             search = ExplanationSearch(sequence, own[bones.edges], rng)
+            grown = grow_from_chain(sequence, own[bones.edges])
             if by_cluster and search.is_feasible:
-                basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
-                found = [grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])]
-                return solve_explained(graph, bones, search, options, own, found)
+                candidates = explain(search, bones, hints, grown)
+                return solve_explained(graph, bones, search, candidates, options, own)
             starts.append(bones.completed(grown.poses))
             eared = grow_by_ears(
                 sequence.graph, sequence.is_link, extent(sequence.chain_poses), rng.spawn(1)[0], own[bones.edges]
@@ -158,6 +157,12 @@ def _is_whole(sequence: Sequence, grown: Grown, edges: Mask, chosen: RobustFit) 
     loops = ~sequence.chain & ~sequence.is_link
     kept = int(np.sum(chosen.inlier_probability[edges][loops] > ACCEPTED))
     return int(np.sum(grown.accepted[loops])) >= _NEARLY_ALL * kept
+
+
+def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, grown: Grown) -> Candidates:
+    """Explanations of a graph whose ids are an order in time, from what grows from the chain and the basins of a search."""
+    basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
+    return search.run([grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])], grown.factor)
 
 
 def _least_scales(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:

@@ -26,45 +26,47 @@ clusters and links come in random order; the best are improved by believing or g
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from tempose._typing import Array, Index, Mask
+from tempose.geometry import se3
 from tempose.model.poses import Poses
-from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.model.topology import components
 from tempose.optimum.trees import tree_poses
+from tempose.outliers.beliefs import (
+    CONFIRMS,
+    OF_CHAIN,
+    PLACES,
+    REPEATS,
+    WRONG,
+    Beliefs,
+    Clues,
+    Evidence,
+    current_beliefs,
+    log_odds,
+    log_score,
+)
 from tempose.outliers.clusters import KINDS, Clusters
+from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
-from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
+from tempose.outliers.search.triangles import HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
-# chosen on: 3DMatch, all seven scenes: 1/7, a first guess, was better than 0.07 and 0.02
-_ALIKE = 1.0 / 7.0  # v: how often one wrong cluster agrees with another, and with a wrong link near it
-# chosen on: 3DMatch, all seven scenes: first guesses, which were not changed
-_BEFOREHAND = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
-"""Right and wrong clusters of each kind that were seen before: Beta priors of π."""
-_LINKS_BEFOREHAND = (9.0, 1.0)
-"""The same of links that nobody says how to trust."""
-# chosen on: 3DMatch, all seven scenes: a first guess, kept because office1 and redkitchen came right
-_SPLIT = -math.log(19.0)  # of a place that does not fit although its cluster is believed: one in twenty
 _NEAR = 6  # links whose mistake a loop closure may share
+_TAIL = 4.0  # ν of the core, as in growth
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES = 40  # random ones
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
+_SHIFTED = 12  # explanations whose breaks are shifted
+_MUCH_LESS = 7.0  # nats, of an explanation that is not worth following
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
-_WRONG, _PLACES, _CONFIRMS, _OF_CHAIN, _REPEATS = range(5)  # roles of clusters
-_PI = (np.arange(400) + 0.5) / 400.0  # midpoints, of the integral over the share of right clusters
-_LOG_PI, _LOG_1_PI = np.log(_PI), np.log1p(-_PI)
-_LOG_ROLE = np.stack([_LOG_1_PI, _LOG_PI, np.log(1.0 - _PI + _PI / _ALIKE), _LOG_PI, 0.0 * _PI])
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
@@ -86,6 +88,8 @@ class Candidate:
         Believed clusters that nothing else confirms: each places a part of the graph alone.
     given_up
         Links of the chain that it calls wrong.
+    evidence
+        What it makes of the graph.
     log_score
         log P, up to a constant.
     """
@@ -95,6 +99,7 @@ class Candidate:
     believed: Mask
     unconfirmed: Mask
     given_up: Index
+    evidence: Evidence
     log_score: float
 
     @property
@@ -126,49 +131,57 @@ class Candidates:
         alone = np.where(one.unconfirmed, np.asarray(self.prior)[self.clusters.kind], 1.0)
         return self.clusters.spread(alone, 1.0)
 
+    def inlier_probability(self) -> Array:
+        """Probability (m,) that each edge is right, over all explanations, by which of them it fits."""
+        return np.asarray(sum(p * self.right(k) * self.found[k].fits for k, p in enumerate(self.probability.tolist())))
+
 
 class ExplanationSearch:
     """The search: scores explanations and looks for better ones."""
 
-    def __init__(self, sequence: Sequence, own: Array, rng: np.random.Generator) -> None:
+    def __init__(
+        self, sequence: Sequence, own: Array, rng: np.random.Generator, beliefs: Beliefs | None = None
+    ) -> None:
         """``own``: prior inlier probabilities (m,) of edges that have one of their own, NaN for the others."""
         self.sequence, self.own, self.rng = sequence, own, rng
+        self.beliefs = beliefs or current_beliefs()
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
-        self._halves = halves
-        self._set_level(shown.sigma_rot, shown.sigma_trans)
-        self.prior = np.array([a / (a + b) for a, b in (*_BEFOREHAND, _LINKS_BEFOREHAND)])
+        self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
+        self.set_level(shown.sigma_rot, shown.sigma_trans)
+        self.prior = self.beliefs.shares()
 
-    def _set_level(self, sigma_rot: float, sigma_trans: float) -> None:
+    def set_level(self, sigma_rot: float, sigma_trans: float) -> None:
+        """Begin anew at this noise of an edge, σ per axis in radians and length."""
         graph = self.sequence.graph
         self.sigma_rot, self.sigma_trans = sigma_rot, sigma_trans
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans)
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
-        self.__dict__.pop("_own_odds", None)
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
         turns, moves = graph.ranks
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
-        # by chance, or because a link was misled by the same cause
-        doubt = -np.expm1(np.minimum(self.sequence.gap, _NEAR) * math.log(self._link_probability()))
-        by_chance = np.logaddexp(-(gain - 0.5 * (turns + moves)), np.log(_ALIKE * doubt))
-        self.agreement = np.maximum(-self.clusters.cell_mean(by_chance), 0.0)
-
-    def _link_probability(self) -> float:
-        """Of a typical link being right, beforehand."""
-        own = self.own[self.sequence.is_link]
-        known = own[~np.isnan(own)]
-        a, b = _LINKS_BEFOREHAND
-        return float(np.clip(np.median(known), 0.01, 1.0 - 1e-9)) if len(known) else a / (a + b)
+        mean = self.clusters.cell_mean
+        self.clues = Clues(
+            self.clusters.kind, self._own_odds(), self.own[self._links], mean(gain - 0.5 * (turns + moves)),
+            mean(np.minimum(self.sequence.gap, _NEAR).astype(float)),
+        )  # fmt: skip
+        self.agreement = self.clues.agreement(self.beliefs)
 
     @property
     def is_feasible(self) -> bool:
         """Whether it takes seconds, not minutes."""
         return self.sequence.graph.n_nodes <= LARGEST and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
-    def run(self, starts: Iterable[Poses]) -> Candidates:
-        """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed."""
+    def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
+        """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
+
+        ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
+        """
+        if factor is not None and not self._many_triangles:
+            stated_rot, stated_trans = self.sequence.graph.median_sigmas
+            self.set_level(factor * stated_rot, factor * stated_trans)
         given = [self.sequence.chain_poses, *starts]
         for again in range(2):
             for poses in given:
@@ -177,11 +190,13 @@ class ExplanationSearch:
                 self._try(self._random_weights())
             for start in self._best(_IMPROVED):
                 self._improve(start)
-            self._estimate()
+            for one in self._best(_SHIFTED):
+                self._shift_breaks(one)
+            self.prior = np.array(self.candidates().prior)
             if not again:
                 given += [one.poses for one in self._best(_IMPROVED)]
-                self._set_level(*_widened((self.sigma_rot, self.sigma_trans), self.sequence, self._best(1)[0]))
-        return self._all()
+                self.set_level(*self._shown_level(self._best(1)[0]))
+        return self.candidates()
 
     # ------------------------------------------------------------------ scores
 
@@ -191,27 +206,27 @@ class ExplanationSearch:
 
     def _link_odds(self) -> Array:
         """Log odds (m,) of links being right."""
-        return _log_odds(np.where(np.isnan(self.own), self.prior[3], self.own))
+        return log_odds(np.where(np.isnan(self.own), self.prior[3], self.own))
 
-    @cached_property
     def _own_odds(self) -> Array:
         """Log odds of clusters whose edges have probabilities of their own, their mean; NaN for the others."""
         known = ~np.isnan(self.own)
         share = self.clusters.mean(known.astype(float))
         with np.errstate(invalid="ignore"):
-            return self.clusters.mean(np.where(known, _log_odds(np.where(known, self.own, 0.5)), 0.0)) / np.where(
+            return self.clusters.mean(np.where(known, log_odds(np.where(known, self.own, 0.5)), 0.0)) / np.where(
                 share > 0.0, share, np.nan
             )
 
     def _cluster_odds(self) -> Array:
         """Log odds of clusters being right: those of their own, or of their kind."""
-        own = self._own_odds
-        return np.where(np.isfinite(own), own, _log_odds(self.prior[self.clusters.kind]))
+        own = self.clues.own
+        return np.where(np.isfinite(own), own, log_odds(self.prior[self.clusters.kind]))
 
     def explanation(self, poses: Poses) -> Candidate:
         """What poses that have settled say, and its score."""
         sequence, clusters = self.sequence, self.clusters
-        fits = self.level.energies(poses)[0] < _FITS * self.level.freedom
+        energy = self.level.energies(poses)[0]
+        fits = energy < _FITS * self.level.freedom
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
         held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
@@ -221,33 +236,27 @@ class ExplanationSearch:
         placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self._cluster_odds())
         unconfirmed = np.zeros(clusters.count, dtype=bool)
         unconfirmed[sorted(alone)] = True
-        role = np.where(believed, _REPEATS, _WRONG)
-        role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = _PLACES, _CONFIRMS, _OF_CHAIN
+        role = np.where(believed, REPEATS, WRONG)
+        role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = PLACES, CONFIRMS, OF_CHAIN
         chained = fits & (segment[sequence.earlier] == segment[sequence.later])
         agreeing = clusters.cell_mean(chained.astype(float)) > 0.5
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
-        split = of_cell & (clusters.cell_mean(fits.astype(float)) < 0.5) & (clusters.cell_size > 1)
-        score = self._log_score(role, given_up) + float(self.agreement[agreeing].sum()) + _SPLIT * int(split.sum())
-        return Candidate(poses, fits, believed, unconfirmed, given_up, score)
+        fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
+        splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
+        evidence = Evidence(
+            role, np.isin(self._links, given_up), agreeing, splits, self._misfit(energy, fits, of_cell & fitting)
+        )
+        score = log_score(self.clues, evidence, self.beliefs, self.agreement)
+        return Candidate(poses, fits, believed, unconfirmed, given_up, evidence, score)
 
-    def _log_score(self, role: Index, given_up: Index) -> float:
-        """Logarithm of P of an explanation in which the clusters have these roles, and these links are given up."""
-        own, total = self._own_odds, 0.0
-        free = ~np.isfinite(own)
-        for k, (a, b) in enumerate(_BEFOREHAND):
-            here = free & (self.clusters.kind == k)
-            counts = np.bincount(role[here], minlength=5)
-            inside = counts @ _LOG_ROLE + (a - 1.0) * _LOG_PI + (b - 1.0) * _LOG_1_PI
-            total += float(special.logsumexp(inside)) - math.log(len(_PI)) - float(special.betaln(a, b))
-        known = np.flatnonzero(~free)
-        pi = special.expit(own[known])
-        of_role = np.stack([1.0 - pi, pi, 1.0 - pi + pi / _ALIKE, pi, np.ones_like(pi)], axis=0)
-        total += float(np.log(of_role[role[known], np.arange(len(known))]).sum())
-        trusted = ~np.isnan(self.own[given_up])
-        total -= float(_log_odds(self.own[given_up][trusted]).sum())
-        free_links = int(np.sum(np.isnan(self.own[self._links])))
-        lost = int(np.sum(~trusted))
-        return total + _log_share(free_links - lost, lost, *_LINKS_BEFOREHAND)
+    def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
+        """By how much links and cells that are believed miss what is expected, in nats; the edges of a cell count as one."""
+        freedom = self.level.freedom
+        excess = _core(energy, freedom) - _core(0.5 * freedom, freedom)
+        inside = fits & ~self.sequence.is_link
+        share = self.clusters.cell_mean(inside.astype(float))[cells]
+        of_cells = self.clusters.cell_mean(np.where(inside, excess, 0.0))[cells] / share
+        return float(excess[fits & self.sequence.is_link].sum() + of_cells.sum())
 
     def _joins(self, believed: Mask, fits: Mask, segment: Index) -> tuple[set[int], dict[int, set[tuple[int, int]]]]:
         """Believed clusters that lie mostly within segments; and which segments each one joins."""
@@ -267,10 +276,7 @@ class ExplanationSearch:
         """Let poses settle, and keep what they say."""
         wide = votes.settle(self.level.narrowed(3.0), poses, iterations=8).poses
         one = self.explanation(votes.settle(self.level.narrowed(1.5), wide, iterations=15).poses)
-        known = self.found.get(one.key)
-        if known is None or known.log_score < one.log_score:
-            self.found[one.key] = one
-        return one
+        return self._keep(one)
 
     def _try(self, weights: Array) -> Candidate:
         graph = self.sequence.graph
@@ -306,52 +312,82 @@ class ExplanationSearch:
             if best is before:
                 break
 
+    def _shift_breaks(self, one: Candidate) -> None:
+        """Give up neighbours of the links that it gives up, as far as that is about as probable.
+
+        Between two places that loop closures hold, any link may be the wrong one. The nodes between go with the other segment.
+        """
+        sequence, order = self.sequence, np.argsort(self.sequence.rank)
+        of_later = {int(sequence.rank[sequence.later[k]]): int(k) for k in self._links}
+        for link in one.given_up.tolist():
+            first = int(sequence.rank[sequence.later[link]])  # the segment that begins there
+            for step in (1, -1):
+                wxyz, position = one.poses.wxyz.copy(), one.poses.position.copy()
+                rank = first if step == 1 else first - 1  # the node that changes sides
+                while 0 <= rank - step < len(order) and 0 < rank < len(order):
+                    edge = of_later.get(rank if step == 1 else rank + 1)
+                    if edge is None or of_later.get(rank + 1 if step == 1 else rank) is None:
+                        break
+                    node, anchor = order[rank], order[rank - step]
+                    placed = se3.compose(
+                        (wxyz[anchor], position[anchor]),
+                        sequence.graph.measured(np.array([node]), np.array([anchor]), np.array([edge])),
+                    )
+                    wxyz[node], position[node] = placed[0][0], placed[1][0]
+                    found = self._keep(self.explanation(Poses(one.poses.ids, wxyz.copy(), position.copy())))
+                    if found.log_score < one.log_score - _MUCH_LESS:
+                        break
+                    rank += step
+
+    def _keep(self, one: Candidate) -> Candidate:
+        known = self.found.get(one.key)
+        if known is None or known.log_score < one.log_score:
+            self.found[one.key] = one
+        return one
+
     def _best(self, count: int) -> list[Candidate]:
         return sorted(self.found.values(), key=lambda one: -one.log_score)[:count]
 
-    def _estimate(self) -> None:
-        """π of each kind, and that of links, from what is believed."""
-        found, probability = self._weighted()
-        believed = probability @ np.array([one.believed for one in found], dtype=float)
-        kind = self.clusters.kind
-        free = np.isnan(self.own[self._links])
-        up = np.array([np.isin(self._links, one.given_up) for one in found])
-        kept = probability @ (1.0 - up)
-        for k in range(len(KINDS)):
-            a, b = _BEFOREHAND[k]
-            self.prior[k] = (believed[kind == k].sum() + a) / (np.sum(kind == k) + a + b)
-        a, b = _LINKS_BEFOREHAND
-        self.prior[3] = (kept[free].sum() + a) / (free.sum() + a + b)
+    def _shown_level(self, one: Candidate) -> tuple[float, float]:
+        """σ per axis, radians and length, that the residuals of the edges that fit show, as far as others check them."""
+        graph, level, fits = self.sequence.graph, self.level, one.fits
+        kept = graph.with_edges(fits)
+        spare, turns = kept.n_edges - (graph.n_nodes - kept.n_components), int(np.sum(graph.axes < 3))
+        if spare * turns < FEWEST_SPARE:
+            return self.sigma_rot, self.sigma_trans
+        energy, error, shift = level.energies(one.poses)
+        weight = ((_TAIL + level.freedom) / (_TAIL + 2.0 * energy))[fits]
+        turn = float(weight @ (level.rot * np.sum(error**2, axis=1))[fits]) * 2.0 / (spare * turns)
+        move = float(weight @ (level.trans * np.sum(shift**2, axis=1))[fits]) * 2.0 / (spare * graph.dimension)
+        return self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
 
-    def _weighted(self) -> tuple[list[Candidate], Array]:
-        found = self._best(len(self.found))
-        score = np.array([one.log_score for one in found])
-        weight = np.exp(score - score.max())
-        return found, weight / weight.sum()
-
-    def _all(self) -> Candidates:
-        found, probability = self._weighted()
+    def candidates(self, beliefs: Beliefs | None = None) -> Candidates:
+        """All that were found and count, weighed by these beliefs; by default by those of the search."""
+        beliefs = beliefs or self.beliefs
+        agreement = self.clues.agreement(beliefs)
+        scored = [(log_score(self.clues, one.evidence, beliefs, agreement), one) for one in self.found.values()]
+        scored.sort(key=lambda pair: -pair[0])
+        weight = np.exp(np.array([score for score, _ in scored]) - scored[0][0])
+        probability = weight / weight.sum()
         kept = max(int(np.sum(probability > _CONSIDERED)), 1)
-        probability = probability[:kept] / probability[:kept].sum()
-        return Candidates(self.clusters, tuple(found[:kept]), probability, tuple(self.prior.tolist()))
+        found, probability = tuple(one for _, one in scored[:kept]), probability[:kept] / probability[:kept].sum()
+        return Candidates(self.clusters, found, probability, self._shares(found, probability, beliefs))
+
+    def _shares(self, found: tuple[Candidate, ...], probability: Array, beliefs: Beliefs) -> tuple[float, ...]:
+        """Mean share of right ones of each kind of cluster, and of links that nobody says how to trust."""
+        believed = probability @ np.array([one.believed for one in found], dtype=float)
+        kept = probability @ np.array([~one.evidence.given_up for one in found], dtype=float)
+        free = np.isnan(self.clues.own_links)
+        of = [believed[self.clusters.kind == k] for k in range(len(KINDS))] + [kept[free]]
+        return tuple(
+            float((right.sum() + a) / (len(right) + a + b))
+            for right, (a, b) in zip(of, (*beliefs.kinds, beliefs.links), strict=True)
+        )
 
 
-def _widened(sigmas: tuple[float, float], sequence: Sequence, one: Candidate) -> tuple[float, float]:
-    """σ per axis, radians and length: that of the median residual of the edges that fit, if that is larger."""
-    graph, left = sequence.graph, residuals(sequence.graph, one.poses)
-    turn = float(np.median(left.angle[one.fits])) / CHI_MEDIAN[int(np.sum(graph.axes < 3))]
-    move = float(np.median(np.linalg.norm(left.translation[one.fits], axis=1))) / CHI_MEDIAN[graph.dimension]
-    return max(sigmas[0], turn), max(sigmas[1], move)
-
-
-def _log_odds(probability: Array) -> Array:
-    p = np.clip(probability, 1e-12, 1.0 - 1e-12)
-    return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def _log_share(right: int, wrong: int, a: float, b: float) -> float:
-    """Logarithm of the probability of certain ones being right and others wrong, their share integrated out."""
-    return float(special.betaln(a + right, b + wrong) - special.betaln(a, b))
+def _core(energy: Array, freedom: Array) -> Array:
+    """−log density of an edge relative to its peak: neither links nor loop closures are as Gaussian as they are said to be."""
+    return np.asarray(0.5 * (_TAIL + freedom) * np.log1p(2.0 * energy / _TAIL))
 
 
 def _confirmations(
