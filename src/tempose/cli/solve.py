@@ -112,7 +112,6 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
 
 def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: SolveOptions) -> int:
     """Solve a graph into ``arguments.output``; shared with the demo."""
-    from tempose._support.compiling import compiling_ahead
     from tempose.io import read_poses
 
     graph = source.read()
@@ -127,6 +126,8 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
 def _solve_and_write(
     arguments: argparse.Namespace, source: SolveInput, options: SolveOptions, graph: PoseGraph, truth: Poses | None
 ) -> int:
+    from tempose._support.compiling import compiling_ahead
+
     home = Path(arguments.output)
     stop = threading.Event()
     with (

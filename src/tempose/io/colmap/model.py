@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempose._support.files import make_directory, write_atomically
+from tempose._support.packages import require
 from tempose._typing import Array, Index, PathLike
 from tempose.errors import ArgumentError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
@@ -59,6 +60,19 @@ def is_model(folder: Path) -> bool:
         if len(missing) == 1:
             raise ParseError(folder, None, f"is a COLMAP model without {missing[0]}; is it whole?")
     return False
+
+
+def open_model(folder: PathLike) -> Any:
+    """The pycolmap ``Reconstruction`` of a folder, after its cameras and images have been checked here."""
+    folder = Path(folder)
+    pycolmap = require("pycolmap", "reading a COLMAP model")
+    read_model(folder)
+    try:
+        return pycolmap.Reconstruction(folder)
+    except (ValueError, RuntimeError, IndexError) as error:
+        raise ParseError(
+            folder, None, f"cannot be read as a COLMAP model ({str(error).splitlines()[0]}); is it whole?"
+        ) from None
 
 
 def read_model(folder: PathLike) -> ColmapModel:

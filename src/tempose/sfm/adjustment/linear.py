@@ -1,0 +1,135 @@
+r"""Residuals and their derivatives by all unknowns, at the values of a bundle.
+
+A point X is seen in camera coordinates :math:`y = R_c (X - C)` and in the image at :math:`\pi(y; \kappa)`; the residual is
+:math:`r = \pi(y; \kappa) - x`. The frame that carries the camera turns by ω and moves by d, both in the world
+(:math:`R' = e^{[\omega]} R`, :math:`C_f' = C_f + d`). With :math:`A = \partial\pi/\partial y`, and because the camera moves with
+its frame as one body,
+
+.. math::
+
+    \frac{\partial r}{\partial X} = A R_c, \quad \frac{\partial r}{\partial d} = -A R_c, \quad
+    \frac{\partial r}{\partial\omega} = A R_c [X - C_f]_\times .
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array, Index, Mask
+from tempose.geometry import quaternion as quat
+from tempose.sfm.adjustment.lenses import derivatives, project
+from tempose.sfm.adjustment.problem import Bundle
+
+BLOCK = 6
+"""Unknowns of a node: a frame's rotation and place, or up to six parameters of a camera."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Where unknowns stand: frames first, then the cameras' free parameters, six to a node, the last one filled up.
+
+    Attributes
+    ----------
+    n_frames
+        Nodes of frames.
+    first
+        First node of each camera (c + 1,), the last entry is the number of all nodes.
+    free
+        Which parameters of each camera are unknowns: their places, in COLMAP's order.
+    """
+
+    n_frames: int
+    first: Index
+    free: tuple[Index, ...]
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Nodes:
+        """Nodes of a bundle's frames and cameras."""
+        free = tuple(np.flatnonzero(camera.free) for camera in bundle.cameras)
+        count = [-(-len(one) // BLOCK) for one in free]
+        return cls(bundle.n_frames, bundle.n_frames + np.cumsum([0, *count]), free)
+
+    @property
+    def count(self) -> int:
+        """All nodes."""
+        return int(self.first[-1])
+
+    def rows(self, camera: int) -> Index:
+        """Rows of a camera's free parameters in the vector of all unknowns of frames and cameras."""
+        return np.asarray(BLOCK * self.first[camera] + np.arange(len(self.free[camera])))
+
+    @property
+    def unused(self) -> Index:
+        """Rows that fill up nodes and mean nothing."""
+        mask = np.ones(BLOCK * self.count, dtype=bool)
+        mask[: BLOCK * self.n_frames] = False
+        for camera in range(len(self.free)):
+            mask[self.rows(camera)] = False
+        return np.flatnonzero(mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Residuals and derivatives of all observations that have an image.
+
+    Attributes
+    ----------
+    bundle, nodes
+        What was differentiated, and where its unknowns stand.
+    kept
+        Observations (k,) of the bundle that take part: those in front of their camera.
+    residual
+        (k, 2) pixels, projection minus observation; zero where it does not take part.
+    by_frame, by_point
+        (k, 2, 6) and (k, 2, 3).
+    by_camera
+        (k, 2, 6 q), q nodes for the camera that has most parameters; columns beyond the camera's own are zero.
+    """
+
+    bundle: Bundle
+    nodes: Nodes
+    kept: Mask
+    residual: Array
+    by_frame: Array
+    by_point: Array
+    by_camera: Array
+
+
+def linearise(bundle: Bundle) -> Linear:
+    """Residuals and derivatives."""
+    nodes = Nodes.of(bundle)
+    k = len(bundle.point_of)
+    widest = int(np.max(np.diff(nodes.first), initial=0))
+    residual, by_point = np.zeros((k, 2)), np.zeros((k, 2, 3))
+    by_camera = np.zeros((k, 2, BLOCK * widest))
+    poses = bundle.poses
+    camera_from_world = np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2)
+    seen_by = bundle.camera_of[bundle.image_of]
+    point = bundle.position[bundle.point_of]
+    for row, camera in enumerate(bundle.cameras):
+        here = np.flatnonzero(seen_by == row)
+        image = bundle.image_of[here]
+        y = np.einsum("kab,kb->ka", camera_from_world[image], point[here] - poses.position[image])
+        residual[here] = project(camera.lens, camera.parameters, y) - bundle.pixel[here]
+        by_y, by_parameter = derivatives(camera.lens, camera.parameters, y)
+        by_point[here] = by_y @ camera_from_world[image]
+        by_camera[here, :, : len(nodes.free[row])] = by_parameter[:, :, nodes.free[row]]
+    lost = ~(
+        np.isfinite(residual).all(axis=1)
+        & np.isfinite(by_point).all(axis=(1, 2))
+        & np.isfinite(by_camera).all(axis=(1, 2))
+    )
+    for part in (residual, by_point, by_camera):
+        part[lost] = 0.0
+    arm = point - bundle.frame_position[bundle.frame_of[bundle.image_of]]
+    by_frame = np.concatenate([by_point @ cross_matrix(arm), -by_point], axis=2)
+    return Linear(bundle, nodes, np.asarray(~lost), residual, by_frame, by_point, by_camera)
+
+
+def cross_matrix(v: Array) -> Array:
+    """``[v]×`` (…, 3, 3): ``[v]× w = v × w``."""
+    out = np.zeros((*v.shape, 3))
+    out[..., 0, 1], out[..., 0, 2], out[..., 1, 2] = -v[..., 2], v[..., 1], -v[..., 0]
+    return out - np.swapaxes(out, -1, -2)

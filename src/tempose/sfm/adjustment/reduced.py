@@ -1,0 +1,247 @@
+r"""The normal equations of a bundle with the points eliminated, their sparse factor, and blocks of the inverse.
+
+With U, V, W the blocks of :math:`\sum w J^T J` of frames and cameras, of points, and between them, the matrix of frames and cameras
+alone is :math:`S = U - W V^{-1} W^T`. Its inverse, in some gauge, is their covariance per squared pixel of noise; a point's is
+
+.. math:: V_p^{-1} + K_p\, \Sigma\, K_p^T, \qquad K_p = V_p^{-1} W_p^T,
+
+its own plus what it inherits. Only blocks of Σ between nodes that see a common point are needed: those on the pattern of S, which
+the factor's selected inverse gives at once.
+
+**Gauge.** Nothing changes when everything is moved together: :math:`S G = 0` for the columns of G, rotation, translation and
+(without a rig of known size) scale. Σ depends on which seven numbers :math:`B^T x = 0` are held. S is factored with seven
+coordinates pinned; the projection :math:`P = I - G (B^T G)^{-1} B^T` then takes any such inverse, and any displacement, to the
+gauge of B. A point follows its cameras, :math:`x_p = -K_p x`, in every gauge.
+
+A depth that no observation knows (parallel rays) takes no part: it is left out of :math:`V^{-1}`, and the point has an infinite σ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import bsr_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from tempose._typing import Array, Index, Mask
+from tempose.errors import NotApplicable
+from tempose.numerics.sparse.block_cholesky import Factor, NotPositiveDefiniteError, analyze
+from tempose.sfm.adjustment.linear import BLOCK, Linear
+
+_PARALLEL = 1e-10  # ratio of a point's smallest to its largest information: rays within about 1e-5 rad
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """Normal equations of frames and cameras.
+
+    Attributes
+    ----------
+    linear, weight
+        What they were made of; a weight (k,) of each observation.
+    point_inverse
+        :math:`V_p^{-1}` (p, 3, 3) without unknown depths.
+    unknown
+        Points (p,) with a depth that nothing is known of, or fewer than two observations.
+    link_node, link_first
+        Nodes that point p hangs on: ``link_node[link_first[p]:link_first[p+1]]``, ascending.
+    link
+        :math:`K_p` towards each of them (l, 3, 6).
+    diagonal, off_diagonal, pairs
+        Blocks of S (n, 6, 6) and (e, 6, 6) at node pairs (e, 2), first < second.
+    """
+
+    linear: Linear
+    weight: Array
+    point_inverse: Array
+    unknown: Mask
+    link_node: Index
+    link_first: Index
+    link: Array
+    diagonal: Array
+    off_diagonal: Array
+    pairs: Index
+
+    def gradient(self, residual: Array, group: Index, count: int) -> Array:
+        r"""Right-hand sides (6 n, count): :math:`\sum J^T w r` of the observations of each group, points eliminated.
+
+        ``group`` (k,) from 0 to ``count`` − 1; all observations of a point must be in one group.
+        """
+        lin, n = self.linear, self.linear.nodes.count
+        pull = self.weight[:, None] * residual
+        out = np.zeros((n * count, BLOCK))
+        for part in _parts(lin):
+            here = part.here
+            out += _sums(part.node * count + group[here], np.einsum("kab,ka->kb", part.J, pull[here]), n * count)
+        of_point = np.zeros(len(self.unknown), dtype=np.int64)
+        of_point[lin.bundle.point_of] = group
+        owner = self.link_owner
+        pulled = np.einsum("lab,la->lb", self.link, self._point_pull(pull)[owner])
+        out -= _sums(self.link_node * count + of_point[owner], pulled, n * count)
+        return np.ascontiguousarray(np.swapaxes(out.reshape(n, count, BLOCK), 1, 2)).reshape(BLOCK * n, count)
+
+    @property
+    def link_owner(self) -> Index:
+        """The point of each link (l,)."""
+        return np.repeat(np.arange(len(self.unknown)), np.diff(self.link_first))
+
+    def own_shift(self, residual: Array) -> Array:
+        """How points move (p, 3) by these residuals while frames and cameras stay: ``−V⁻¹ Jᵀ w r``."""
+        pull = self._point_pull(self.weight[:, None] * residual)
+        return np.asarray(-np.einsum("pab,pb->pa", self.point_inverse, pull))
+
+    def _point_pull(self, pull: Array) -> Array:
+        lin = self.linear
+        return _sums(lin.bundle.point_of, np.einsum("kab,ka->kb", lin.by_point, pull), len(self.unknown))
+
+    def follow(self, x: Array) -> Array:
+        """How points follow (p, 3, m) when frames and cameras are displaced by x (6 n, m)."""
+        blocks = x.reshape(len(x) // BLOCK, BLOCK, x.shape[1])
+        moved = np.einsum("lab,lbm->lam", self.link, blocks[self.link_node])
+        summed = _sums(self.link_owner, moved.reshape(len(moved), -1), len(self.unknown))
+        return -summed.reshape(len(summed), 3, x.shape[1])
+
+    def factor(self) -> Factor:
+        """Cholesky factor of S with one gauge pinned: the first frame, and the scale by the frame farthest from it.
+
+        Raises
+        ------
+        NotApplicable
+            When more than the gauge is undetermined.
+        """
+        bundle, diagonal = self.linear.bundle, self.diagonal.copy()
+        n = len(diagonal)
+        graph: Any = csr_array((np.ones(len(self.pairs)), self.pairs.T), shape=(n, n))
+        count, part = connected_components(graph, directed=False)
+        if count > 1 and len(np.unique(part[: bundle.n_frames])) > 1:
+            sizes = np.bincount(part[: bundle.n_frames])
+            raise NotApplicable(
+                f"the model falls into {np.sum(sizes > 0)} parts that share no points (of {', '.join(map(str, sizes[sizes > 0]))} "
+                "frames): their places to each other are unknown; split it and take one at a time"
+            )
+        step = np.arange(BLOCK)
+        diagonal[0, step, step] *= 2.0
+        if not bundle.metric:
+            away = bundle.frame_position - bundle.frame_position[0]
+            far = int(np.argmax(np.linalg.norm(away, axis=1)))
+            axis = 3 + int(np.argmax(np.abs(away[far])))
+            diagonal[far, axis, axis] *= 2.0
+        try:
+            return analyze(n, self.pairs[:, 0], self.pairs[:, 1], block=BLOCK).factor(diagonal, self.off_diagonal)
+        except NotPositiveDefiniteError as error:
+            raise NotApplicable(f"{self._name(error.node)} is not determined by what was seen; {_REMEDY}") from None
+
+    def _name(self, node: int) -> str:
+        bundle, nodes = self.linear.bundle, self.linear.nodes
+        if node < nodes.n_frames:
+            return f"the pose of {bundle.names[int(np.argmax(bundle.frame_of == node))]}"
+        row = int(np.searchsorted(nodes.first, node, side="right")) - 1
+        return f"the calibration of camera {bundle.cameras[row].number}"
+
+
+_REMEDY = (
+    "it has too few points, or they do not tell it from others: leave it out, or hold more of the intrinsics fixed"
+)
+
+
+class _Part(NamedTuple):
+    """Observations that depend on one kind of node: their rows, the node of each, and derivatives (k, 2, 6)."""
+
+    here: Index
+    node: Index
+    J: Array
+
+
+def _parts(lin: Linear) -> list[_Part]:
+    """The frame of every observation, then the first, second, … node of its camera, where there is one."""
+    bundle, first = lin.bundle, lin.nodes.first
+    camera = bundle.camera_of[bundle.image_of]
+    parts = [_Part(np.arange(len(camera)), bundle.frame_of[bundle.image_of], lin.by_frame)]
+    for q in range(lin.by_camera.shape[2] // BLOCK):
+        here = np.flatnonzero(first[camera] + q < first[camera + 1])
+        parts.append(_Part(here, first[camera[here]] + q, lin.by_camera[here, :, BLOCK * q : BLOCK * (q + 1)]))
+    return parts
+
+
+def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None) -> Reduced:
+    """Eliminate the points.
+
+    Parameters
+    ----------
+    lin
+        Residuals and derivatives.
+    weight
+        Of each observation (k,); 1 if not given.
+    prior
+        Information (6 n,) on each unknown that is known from elsewhere, in units of one over the squared pixels of noise.
+    """
+    bundle, n, p = lin.bundle, lin.nodes.count, len(lin.bundle.position)
+    w = np.where(lin.kept, 1.0 if weight is None else weight, 0.0)
+    V = _sums(bundle.point_of, _product(w, lin.by_point, lin.by_point).reshape(-1, 9), p).reshape(-1, 3, 3)
+    inverse, unknown = _known_inverse(V)
+    unknown |= np.bincount(bundle.point_of[lin.kept], minlength=p) < 2
+
+    parts = _parts(lin)
+    diagonal = np.zeros((n, BLOCK, BLOCK))
+    rows, columns, blocks, keys, crosses = [], [], [], [], []
+    for k, part in enumerate(parts):
+        here = part.here
+        diagonal += _blocks(part.node, _product(w[here], part.J, part.J), n)
+        keys.append(bundle.point_of[here] * n + part.node)
+        crosses.append(_product(w[here], part.J, lin.by_point[here]))
+        for other in parts[:k]:
+            inside = np.searchsorted(other.here, here)
+            rows.append(other.node[inside])
+            columns.append(part.node)
+            blocks.append(_product(w[here], other.J[inside], part.J))
+    key, place = np.unique(np.concatenate(keys), return_inverse=True)
+    W = _blocks(place, np.concatenate(crosses), len(key))
+    owner, node = np.divmod(key, n)
+    first = np.searchsorted(owner, np.arange(p + 1))
+    link = np.einsum("lab,lcb->lac", inverse[owner], W)
+
+    order = np.argsort(node, kind="stable")
+    pointer = np.searchsorted(node[order], np.arange(n + 1))
+    eliminated = bsr_array((W[order], owner[order], pointer), shape=(BLOCK * n, 3 * p)) @ bsr_array(
+        (link, node, first), shape=(3 * p, BLOCK * n)
+    )
+    row, column = np.repeat(np.arange(n), np.diff(eliminated.indptr)), eliminated.indices.astype(np.int64)
+    inner, upper = row == column, row < column
+    diagonal[row[inner]] -= eliminated.data[inner]
+    rows.append(row[upper])
+    columns.append(column[upper])
+    blocks.append(-eliminated.data[upper])
+
+    pair, place = np.unique(np.concatenate(rows) * n + np.concatenate(columns), return_inverse=True)
+    off = _blocks(place, np.concatenate(blocks), len(pair))
+    if prior is not None:
+        diagonal.reshape(n, -1)[:, :: BLOCK + 1] += prior.reshape(n, BLOCK)
+    spare = lin.nodes.unused
+    diagonal[spare // BLOCK, spare % BLOCK, spare % BLOCK] = 1.0
+    return Reduced(lin, w, inverse, unknown, node, first, link, diagonal, off, np.stack(np.divmod(pair, n), axis=1))
+
+
+def _known_inverse(V: Array) -> tuple[Array, Mask]:
+    """Inverses of (p, 3, 3) information, directions of no information left out, and which points have such."""
+    value, vector = np.linalg.eigh(V)
+    known = value > _PARALLEL * np.maximum(value[:, -1:], 1e-300)
+    inverse = np.einsum("pab,pb,pcb->pac", vector, np.where(known, 1.0 / np.where(known, value, 1.0), 0.0), vector)
+    return inverse, ~known.all(axis=1)
+
+
+def _product(w: Array, A: Array, B: Array) -> Array:
+    """``w Aᵀ B`` of each observation."""
+    return np.asarray(np.matmul(np.swapaxes(A, 1, 2) * w[:, None, None], B))
+
+
+def _sums(index: Index, values: Array, count: int) -> Array:
+    """Sums (count, m) of the rows of values (k, m) that have the same index (k,)."""
+    k = len(index)
+    return np.asarray(csr_array((np.ones(k), index, np.arange(k + 1)), shape=(k, count)).T @ values)
+
+
+def _blocks(index: Index, values: Array, count: int) -> Array:
+    """The same of blocks (k, a, b)."""
+    return _sums(index, values.reshape(len(values), -1), count).reshape(count, *values.shape[1:])
