@@ -481,6 +481,14 @@ def sigmas(nodes: NodeSummary) -> str:
 # ---------------------------------------------------------------------- the draws
 
 
+def draws_of(counts: Sequence[int]) -> str:
+    """How many draws are of each explanation, to be put into a sentence; nothing if there is one: ``, 29 / 29 / 12 of …``."""
+    if len(counts) < 2:
+        return ""
+    numbers = " / ".join(str(count) for count in counts)
+    return f", {numbers} of explanations 1 to {len(counts)}"
+
+
 def verdict(d: Diagnostics) -> str:
     """What the draws are worth, in one sentence that begins with the level."""
     return f"{d.level}: {verdict_reason(d)}"

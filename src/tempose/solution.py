@@ -21,12 +21,12 @@ from tempose._support.plain import plain
 from tempose._typing import Array, NodeId
 from tempose.analysis.accuracy import graph_consistency
 from tempose.analysis.analysis import Analysis
-from tempose.analysis.diagnostics import Diagnostics, Level
+from tempose.analysis.diagnostics import Diagnostics, Level, diagnose
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
-from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported
+from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported, summarise
 from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
 from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError, printable
 from tempose.geometry import align
@@ -78,7 +78,8 @@ class Solution:
     potential
         U there.
     draws
-        Posterior draws, or ``None``.
+        Posterior draws, or ``None``; of all :attr:`explanations`, in proportion to their probabilities
+        (``draws.explanation`` says which is of which). Error bars and diagnostics of the estimate are from those of the first.
     gauge
         What absolute uncertainties refer to.
     trace
@@ -280,6 +281,25 @@ class Solution:
         """
         return self.nodes if k == 0 and self.explanations else self._explanation(k).nodes
 
+    def explanation_diagnostics(self, k: int) -> Diagnostics | None:
+        """How far the draws of explanation ``k`` can be trusted; ``None`` without draws. Of the first: :attr:`diagnostics`."""
+        own = self._explanation(k)
+        if k == 0 or self.draws is None:
+            return self.diagnostics
+        return diagnose(self.draws.of_explanation(k), own.estimate, self.gauge)
+
+    @cached_property
+    def overall_nodes(self) -> NodeSummary | None:
+        """Mean and covariance of every node over all explanations together, from the draws; ``None`` without draws.
+
+        With a single explanation they are those of :attr:`nodes`. A node that lies in one of two places has its mean in between,
+        and σ as wide as they are apart: to see the places, ask each explanation (:meth:`explanation_nodes`).
+        """
+        if len(self.explanations) < 2:
+            return self.nodes
+        draws = self.draws
+        return None if draws is None or draws.n_draws < 2 else summarise(draws, self.estimate, self.gauge)
+
     def explanation_inliers(self, k: int) -> Array:
         """Probability (m,) that each edge is right if explanation ``k`` is the true one; :attr:`verdicts` are of all together."""
         own = self._explanation(k).verdicts
@@ -385,7 +405,7 @@ class Solution:
             "beta": self.options.beta,
             "draws": draws.n_draws if draws is not None else 0,
             "chains": draws.n_chains if draws is not None else 0,
-            "mean_potential": plain(draws.mean_potential if draws is not None else math.nan),
+            "mean_potential": plain(draws.of_explanation(0).mean_potential if draws is not None else math.nan),
             "sampler": _sampler_facts(draws),
             "seed": self.options.seed,
             "version": self.version,
@@ -424,7 +444,10 @@ class Solution:
             "diagnostics": None if found is None else {**found.facts(), **words},
             "predictive": {"sentence": describe.edge_checks(self.edge_checks), **self.edge_checks.facts()},
             "robust": None if self.verdicts is None else self.verdicts.facts(),
-            "explanations": [describe.explanation_facts(self.graph, one) for one in self.explanations],
+            "explanations": [
+                {**describe.explanation_facts(self.graph, one), "draws": self._facts_of_draws(k)}
+                for k, one in enumerate(self.explanations)
+            ],
         }
 
     @cached_property
@@ -523,9 +546,26 @@ class Solution:
         """What everything about the estimate depends on, to be put into a sentence."""
         return f", {describe.IF_FIRST}" if self.is_contested else ""
 
+    def _draw_counts(self) -> list[int]:
+        """How many draws are of each explanation; of the only one, if there are no others."""
+        if self.draws is None:
+            return []
+        label = np.concatenate([np.zeros(0, dtype=np.int64), *self.draws.explanation])
+        return [int(c) for c in np.bincount(label, minlength=max(len(self.explanations), 1))]
+
+    def _facts_of_draws(self, k: int) -> dict[str, Any] | None:
+        """How many draws are of an explanation, and what they are worth."""
+        found = self.explanation_diagnostics(k)
+        if found is None:
+            return None
+        rhat, ess = found.worst_rhat.value, found.least_ess
+        return {"count": self._draw_counts()[k], "level": found.level, "rhat": plain(rhat), "ess": plain(ess)}
+
     def _draw_lines(self, draws: Draws) -> list[str]:
+        own = draws.of_explanation(0)
+        of_which = describe.draws_of(self._draw_counts())
         return [
-            f"{draws.n_draws} draws at β = {self.options.beta:g}{self._condition}, mean U = {draws.mean_potential:.6g}",
+            f"{draws.n_draws} draws at β = {self.options.beta:g}{of_which}, mean U = {own.mean_potential:.6g}{self._condition}",
             f"sampler {draws.sampler} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
             f"{draws.gradients_per_draw:.3g} gradients a draw",
         ]
@@ -636,7 +676,7 @@ class Solution:
                 stored.estimate,
                 gauge,
                 options.beta,
-                draws,
+                None if draws is None else draws.of_explanation(0),
                 parameters,
                 options.noise == "auto",
                 weighing=weighing,

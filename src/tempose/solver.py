@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,14 @@ from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
 from tempose.outliers.solutions import Weighing
 from tempose.sampling.choice import Choice, Problem, choose
-from tempose.sampling.draws import Draws, recorded_sampler, refuse_other_run
+from tempose.sampling.draws import (
+    Draws,
+    explanation_directory,
+    in_turn,
+    read_draws,
+    recorded_sampler,
+    refuse_other_run,
+)
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.options import Geodesic, SamplerOptions
 from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
@@ -151,6 +159,18 @@ class Optimum:
     doubts: tuple[tuple[Doubt, float], ...] = ()  # with how many or how much of each
 
 
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A posterior to draw from: U, its minimum, the Gaussian approximation there, and the share of the draws it gets."""
+
+    posterior: Posterior
+    poses: Poses
+    laplace: Laplace | None
+    tuning: Tuning
+    probability: float
+    modes: tuple[Poses, ...] = ()
+
+
 class Run:
     """One solve on its way: what was asked, and what the stages have found so far."""
 
@@ -217,6 +237,26 @@ class Run:
         factor = self.tuning.laplace
         return None if factor is None else Laplace(self.curvature, self.found.poses, self.options.beta, factor)
 
+    @cached_property
+    def targets(self) -> list[Target]:
+        """What draws are of: the posterior of every explanation that is reported, the estimate's first."""
+        weighing = self.found.weighing
+        own = Target(self.posterior, self.found.poses, self.laplace, self.tuning, 1.0, self.found.others)
+        if weighing is None or len(weighing.explanations) < 2:
+            return [own]
+        known = sum(one.probability for one in weighing.explanations)
+        found = [replace(own, probability=weighing.explanations[0].probability / known)]
+        assert self.posterior.likelihood is not None  # only robust solves have explanations
+        for one in weighing.explanations[1:]:
+            posterior = Posterior(self.posterior.graph, replace(self.posterior.likelihood, prior=one.prior))
+            curvature = Curvature(posterior)
+            tuning = tune(curvature, one.poses, identity_mass=dynamics_options(self.options).mass == "identity")
+            around = (
+                None if tuning.laplace is None else Laplace(curvature, one.poses, self.options.beta, tuning.laplace)
+            )
+            found.append(Target(posterior, one.poses, around, tuning, one.probability / known))
+        return found
+
     def solution(self) -> Solution:
         """What has been found so far, as a result."""
         optimum, posterior, options = self.found, self.posterior, self.options
@@ -237,7 +277,8 @@ class Run:
         """The answers that the estimate and the draws will give."""
         options, posterior = self.options, self.posterior
         return Analysis(
-            posterior, self.found.poses, self.gauge, options.beta, self.draws,
+            posterior, self.found.poses, self.gauge, options.beta,
+            None if self.draws is None else self.draws.of_explanation(0),
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
             options.edge_errors == "shared",
         )  # fmt: skip
@@ -293,27 +334,44 @@ def approximate(run: Run) -> None:
 
 
 def draw(run: Run) -> None:
-    """Draws from the posterior."""
+    """Draws from the posterior: of every explanation that is reported, as many as it is probable."""
     options = run.options
     if not options.draws or run.stop.is_set():
         return
-    mark = fingerprint(run.posterior, options)
     await_ahead(lambda: run.report("compiling"))
-    choice = _choose(run, mark)
-    unset = choice.sampler.name == "geodesic" and options.sampler.thin is None
-    if unset and choice.sampler.settings()["thin"] == MOST_THINNING:
-        run.notices.append(describe.slow_mixing(MOST_THINNING))
-    plan = SamplingPlan(options.beta, options.chains, options.draws_per_chain, options.seed)
-    run.draws = sample(
-        run.posterior,
-        choice.sampler,
-        plan,
-        run.home / "draws",
-        description={"fingerprint": mark, "reason": choice.reason.facts()},
-        progress=run.progress,
-        hook=run.hook,
-        stop=run.stop,
-    )
+    targets = run.targets
+    shares = [one.probability for one in targets]
+    turns = in_turn(shares, options.draws_per_chain)
+    for k, one in enumerate(targets):
+        count = int(np.sum(turns == k))
+        if run.stop.is_set() or not count:
+            continue
+        home = explanation_directory(run.home / "draws", k)
+        mark = fingerprint(one.posterior, options)
+        choice = _choose(run, one, recorded_sampler(home, mark))
+        unset = choice.sampler.name == "geodesic" and options.sampler.thin is None
+        if k == 0 and unset and choice.sampler.settings()["thin"] == MOST_THINNING:
+            run.notices.append(describe.slow_mixing(MOST_THINNING))
+        description: dict[str, object] = {"fingerprint": mark, "reason": choice.reason.facts()}
+        if k == 0 and len(targets) > 1:
+            description["explanations"] = shares
+        sample(
+            one.posterior, choice.sampler,
+            SamplingPlan(options.beta, options.chains, count, options.seed, k * options.chains),
+            home, description=description,
+            progress=_beyond(run.progress, options.chains, int(np.sum(turns < k)), options.draws_per_chain),
+            hook=run.hook, stop=run.stop,
+        )  # fmt: skip
+    run.draws = read_draws(run.home / "draws")
+
+
+def _beyond(progress: ProgressHook, chains: int, before: int, total: int) -> ProgressHook:
+    """Progress of one part of the draws as progress of all."""
+
+    def told(part: Progress) -> None:
+        progress(Progress(part.phase, chains * before + part.done, chains * total))
+
+    return told
 
 
 def look_back(run: Run) -> None:
@@ -479,20 +537,20 @@ def _longest_step(how: Langevin, tuning: Tuning) -> float:
     return paper.longest_step(tuning.fastest, tuning.friction if how.friction is None else how.friction, how.step_range)
 
 
-def _choose(run: Run, mark: str) -> Choice:
-    options, tuning, how = run.options, run.tuning, dynamics_options(run.options)
+def _choose(run: Run, target: Target, recorded: dict[str, Any] | None) -> Choice:
+    options, tuning, how = run.options, target.tuning, dynamics_options(run.options)
     friction = tuning.friction if how.friction is None else how.friction
     step = how.step
     if step is None:
         step = tuning.step if how.step_range is None else _longest_step(how, tuning)
     scheme = Scheme(how.scheme, how.scheme_noise, how.letters)
     problem = Problem(
-        run.posterior, run.found.poses, run.laplace, tuning,
+        target.posterior, target.poses, target.laplace, tuning,
         Dynamics(scheme, step, friction, options.beta, how.coordinates, how.batch),
         options.sampler.thin, options.sampler.warmup,
-        spread=not isinstance(how, Geodesic) or how.spread, seed=options.seed, modes=run.found.others,
+        spread=not isinstance(how, Geodesic) or how.spread, seed=options.seed, modes=target.modes,
     )  # fmt: skip
-    return choose(options.sampler.name, problem, recorded_sampler(run.home / "draws", mark))
+    return choose(options.sampler.name, problem, recorded)
 
 
 # ---------------------------------------------------------------------- resuming

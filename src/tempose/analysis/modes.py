@@ -110,15 +110,7 @@ class Modes:
 
     def draws(self, draws: Draws, k: int) -> Draws:
         """The draws that lie in mode k; chains that never were there are left out."""
-        masks = [label == k for label in self.labels]
-        kept = [c for c, mask in enumerate(masks) if np.any(mask)]
-
-        def part(arrays: Sequence[Array]) -> tuple[Array, ...]:
-            return tuple(np.asarray(arrays[c])[masks[c]] for c in kept) if arrays else ()
-
-        return replace(
-            draws, arrays=part(draws.arrays), energies=part(draws.energies), costs=part(draws.costs), directory=None
-        )
+        return draws.select([label == k for label in self.labels])
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON."""

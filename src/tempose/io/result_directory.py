@@ -14,7 +14,7 @@
 ``likelihood.npz``     of a robust solve
 ``explanations.npz``   ways to read the measurements, with their probabilities; ``poses.explanation-2.csv`` has the
                        second one's poses and error bars, and so on
-``draws/``             the draws (:mod:`tempose.sampling.draws`)
+``draws/``             the draws (:mod:`tempose.sampling.draws`), those of other explanations in ``draws/explanation-2``, …
 =====================  =====================================================================================
 
 A run that is killed while it samples has left the same files, ``result.json`` with the status ``optimised`` and

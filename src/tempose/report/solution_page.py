@@ -119,7 +119,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             "1 = rotations agree with every edge",
         ),
     ]
-    nodes, draws = solution.nodes, solution.draws
+    nodes, draws = solution.nodes, solution.analysis.draws
     if nodes is not None:
         rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
         source = f"{nodes.n_draws} draws{_of_mode(solution)}" if nodes.source == "draws" else "Gaussian approximation"
@@ -326,7 +326,7 @@ def _settings(solution: Solution) -> list[tuple[str, str]]:
 
 
 def _ghosts(solution: Solution) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    draws = solution.draws
+    draws = solution.analysis.draws
     if draws is None or draws.n_draws == 0:
         return None
     chosen = set(np.linspace(0, draws.n_draws - 1, min(_MOST_GHOSTS, draws.n_draws)).astype(int).tolist())
@@ -361,7 +361,7 @@ def _aligned_truth(solution: Solution, truth: Poses | None) -> np.ndarray[Any, n
 def _traces(solution: Solution) -> list[Trace]:
     trace = solution.trace
     traces = [Trace("Energy while optimising", trace[:, 0], np.maximum(trace[:, 1], 1e-300), ylabel="U", log=True)]
-    draws = solution.draws
+    draws = solution.analysis.draws
     if draws is not None and draws.n_draws:
         energy = np.concatenate(draws.energies)
         ends = np.cumsum([len(e) for e in draws.energies])[:-1]

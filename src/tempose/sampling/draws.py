@@ -8,6 +8,10 @@ A directory holds one ``draws.json`` (what the run is, with a checksum), and per
 * ``chain-00.state.npz``: the last checkpoint, replaced atomically *after* the draws it counts are on disk: what the chain goes
   on from, how many draws count, checksums of the three files up to there, and the mark of the run they belong to.
 
+Where a graph can be explained in several ways, these are the draws of the first explanation; ``explanation-2`` is a directory of
+the same kind with those of the second, and so on, and ``explanations`` in ``draws.json`` are their probabilities. Read back, they
+are one sequence a chain, in which every stretch has each explanation as often as it is probable (:func:`in_turn`).
+
 What lies beyond the checkpoint is not read; it is cut off on resume and drawn again, to the same bits, because the random
 numbers of a step are a function of the seed and the step's number.
 """
@@ -16,9 +20,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,7 +38,7 @@ from tempose._support.sealed import (
     running_checksum,
     sealed_text,
 )
-from tempose._typing import Array, NodeId
+from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import DrawsError, FileError
 from tempose.sampling.sampler import Draw, Reason
 
@@ -211,9 +215,11 @@ class Draws:
     costs
         Per chain (draws, 2): mean acceptance on the way to each draw, and gradients of U evaluated on the way.
     sampler, reason, settings
-        The sampler, why it was chosen, and the numbers it was run with.
+        The sampler, why it was chosen, and the numbers it was run with; if there are several explanations, of the first.
     fingerprint
         Of the solve that they belong to.
+    labels
+        Per chain the explanation (draws,) that each draw is of, from 0, if there are several; see :attr:`explanation`.
     """
 
     ids: tuple[NodeId, ...]
@@ -226,6 +232,30 @@ class Draws:
     reason: Reason = Reason()
     settings: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+    labels: tuple[Index, ...] = ()
+
+    @property
+    def explanation(self) -> tuple[Index, ...]:
+        """Per chain the explanation (draws,) that each draw is of: a row of ``solution.explanations``, 0 the reported one."""
+        return self.labels or tuple(np.zeros(len(a), dtype=np.int64) for a in self.arrays)
+
+    def of_explanation(self, k: int) -> Draws:
+        """The draws of explanation ``k`` alone; chains that have none are left out."""
+        if not self.labels:
+            return self if k == 0 else self.select([np.zeros(len(a), dtype=bool) for a in self.arrays])
+        return self.select([label == k for label in self.labels])
+
+    def select(self, masks: Sequence[Mask]) -> Draws:
+        """The draws that are marked, per chain (draws,); chains without any are left out."""
+        kept = [c for c, mask in enumerate(masks) if np.any(mask)]
+
+        def part(arrays: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(np.asarray(arrays[c])[masks[c]] for c in kept) if arrays else ()
+
+        return replace(
+            self, arrays=part(self.arrays), energies=part(self.energies), costs=part(self.costs),
+            labels=part(self.labels), directory=None,
+        )  # fmt: skip
 
     @property
     def acceptance(self) -> float:
@@ -305,9 +335,79 @@ def _read_description(directory: Path) -> dict[str, Any]:
     return about
 
 
+def in_turn(shares: Sequence[float], count: int) -> Index:
+    """Which of several (count,) is whose turn, so that from the first on each has had its share, to within one or so.
+
+    The next is always the one with the largest share for each turn it would then have had, half of one taken off (the divisors of
+    Webster and Sainte-Laguë): a longer sequence begins with the shorter one.
+    """
+    share, had = np.asarray(shares, float), np.zeros(len(shares))
+    out = np.empty(count, dtype=np.int64)
+    for t in range(count):
+        out[t] = k = int(np.argmax(share / (had + 0.5)))
+        had[k] += 1.0
+    return out
+
+
+def explanation_directory(directory: Path, k: int) -> Path:
+    """Where the draws of explanation ``k``, from 0, are."""
+    return directory if k == 0 else directory / f"explanation-{k + 1}"
+
+
 def read_draws(directory: str | Path) -> Draws:
-    """Open a directory of draws; only what is checkpointed is read, and only if its checksums fit."""
+    """Open a directory of draws; only what is checkpointed is read, and only if its checksums fit.
+
+    Draws of several explanations take turns (:func:`in_turn`), as far as they are there: a run that was stopped may have them of
+    the first only.
+    """
     directory = Path(directory)
+    first, shares = _read_one(directory)
+    if len(shares) < 2:
+        return first
+    there = [explanation_directory(directory, k) for k in range(1, len(shares))]
+    found = [first, *(_read_one(path)[0] if (path / "draws.json").exists() else None for path in there)]
+    parts: dict[str, list[Array]] = {"arrays": [], "energies": [], "costs": []}
+    labels = []
+    for chain in range(max(one.n_chains for one in found if one is not None)):
+        own = [one if one is not None and chain < one.n_chains else None for one in found]
+        label, row = _turns(shares, [0 if one is None else len(one.arrays[chain]) for one in own])
+        labels.append(label)
+        for name, merged in parts.items():
+            merged.append(_merged([None if one is None else getattr(one, name)[chain] for one in own], label, row))
+    return replace(
+        first, arrays=tuple(parts["arrays"]), energies=tuple(parts["energies"]), costs=tuple(parts["costs"]),
+        labels=tuple(labels),
+    )  # fmt: skip
+
+
+def _turns(shares: Sequence[float], lengths: Sequence[int]) -> tuple[Index, Index]:
+    """Of each draw of a chain: its explanation, and its number among those of that explanation; in turn, while there are any."""
+    label: list[int] = []
+    left = list(lengths)
+    for k in in_turn(shares, sum(lengths)).tolist():
+        if k < len(left) and left[k]:
+            left[k] -= 1
+            label.append(k)
+    label += [k for k, rest in enumerate(left) for _ in range(rest)]
+    labels = np.array(label, dtype=np.int64)
+    row = np.zeros(len(labels), dtype=np.int64)
+    for k in range(len(lengths)):
+        row[labels == k] = np.arange(int(np.sum(labels == k)))
+    return labels, row
+
+
+def _merged(parts: Sequence[Array | None], label: Index, row: Index) -> Array:
+    """Rows of several arrays, in the order of their labels."""
+    shape = next(part.shape[1:] for part in parts if part is not None)
+    out = np.empty((len(label), *shape))
+    for k, part in enumerate(parts):
+        if part is not None:
+            out[label == k] = part[row[label == k]]
+    return out
+
+
+def _read_one(directory: Path) -> tuple[Draws, tuple[float, ...]]:
+    """The draws of one explanation, and the probabilities of all, if there are several."""
     path = directory / "draws.json"
     try:
         about = _read_description(directory)
@@ -325,16 +425,20 @@ def read_draws(directory: str | Path) -> Draws:
         energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
         costs.append(np.fromfile(cost_path, dtype="<f8", count=2 * count).reshape(count, 2))
         arrays.append(np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape))
-    shared = ("format", "ids", "beta", "chains", "draws_per_chain", "seed", "sampler", "fingerprint", "reason")
+    shared = (
+        "format", "ids", "beta", "chains", "draws_per_chain", "seed", "sampler", "fingerprint", "reason", "explanations",
+    )  # fmt: skip
     settings = {k: v for k, v in about.items() if k not in shared}
     try:
         reason_of_choice = _reason(about)
+        shares = tuple(float(p) for p in about.get("explanations", ()))
     except (KeyError, TypeError, ValueError, OverflowError):
         raise DrawsError(f"{path}: is not a description of draws; {_ANEW}") from None
-    return Draws(
+    draws = Draws(
         tuple(about["ids"]), float(about["beta"]), tuple(arrays), tuple(energies), directory, tuple(costs),
         str(about.get("sampler", "geodesic")), reason_of_choice, settings, str(about.get("fingerprint", "")),
     )  # fmt: skip
+    return draws, shares
 
 
 def _reason(description: dict[str, Any]) -> Reason:
@@ -347,7 +451,13 @@ def copy_draws(draws: Draws, target: Path) -> None:
     Checkpoints go first and come last, so that a copy that is cut off counts no draws that it does not have.
     """
     assert draws.directory is not None, "draws that are not on disk"
-    source = draws.directory
+    _copy(draws.directory, target)
+    for part in sorted(draws.directory.glob("explanation-*")):
+        if (part / "draws.json").exists():
+            _copy(part, target / part.name)
+
+
+def _copy(source: Path, target: Path) -> None:
     description = _read_description(source)
     refuse_other_run(make_directory(target), description, whole=True)
     states = sorted(source.glob("chain-*.state.npz"))
@@ -362,6 +472,9 @@ def copy_draws(draws: Draws, target: Path) -> None:
 
 def discard_draws(directory: Path) -> None:
     """Take away the draws of a directory, and the directory itself if it is empty then and no link to another."""
+    for part in sorted(directory.glob("explanation-*")):
+        if part.is_dir() and not part.is_symlink():
+            discard_draws(part)
     (directory / "draws.json").unlink(missing_ok=True)
     for path in directory.glob("chain-*"):
         if path.name.endswith((".f64", ".state.npz")):

@@ -27,12 +27,13 @@ _CHECKPOINT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """What decides the draws, apart from the posterior and the sampler."""
+    """What decides the draws, apart from the posterior and the sampler; random numbers are those of chains from ``first_chain``."""
 
     beta: float
     chains: int
     draws_per_chain: int
     seed: int
+    first_chain: int = 0
 
 
 def sample(
@@ -69,27 +70,28 @@ def sample(
     drawn = counted(progress, "sampling", plan.chains * plan.draws_per_chain)
 
     def run_chain(number: int) -> None:
+        stream = plan.first_chain + number
         writer = DrawWriter(directory, number, posterior.graph.n_nodes, mark, plan.draws_per_chain)
         arrays = writer.open()
         try:
             if arrays is None:
-                chain = sampler.start(streams.generator(plan.seed, "start", number))
+                chain = sampler.start(streams.generator(plan.seed, "start", stream))
                 for k in range(sampler.warmup):
                     if stop.is_set():
                         return
-                    chain.advance(streams.of_draw(plan.seed, number, k))
+                    chain.advance(streams.of_draw(plan.seed, stream, k))
                 writer.checkpoint(chain.arrays())
             else:
-                chain = _resumed(sampler, arrays, streams.generator(plan.seed, "start", number), directory)
+                chain = _resumed(sampler, arrays, streams.generator(plan.seed, "start", stream), directory)
             drawn(writer.n_draws)
             saved = time.monotonic()
             while writer.n_draws < plan.draws_per_chain and not stop.is_set():
                 made = sampler.warmup + writer.n_draws
-                draw = chain.advance(streams.of_draw(plan.seed, number, made))
+                draw = chain.advance(streams.of_draw(plan.seed, stream, made))
                 writer.append(draw)
                 if hook is not None:
                     poses = Poses(posterior.graph.node_ids, draw.wxyz, draw.position)
-                    hook(Watch("sample", number, made, draw.potential, plan.beta, poses))
+                    hook(Watch("sample", stream, made, draw.potential, plan.beta, poses))
                 if time.monotonic() - saved > _CHECKPOINT_SECONDS:
                     writer.checkpoint(chain.arrays())
                     saved = time.monotonic()
