@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import integrate, special
 
 import tempose
 from tempose.outliers import Robust
-from tempose.outliers.beliefs import Evidence, log_score
+from tempose.outliers.beliefs import Beliefs, Evidence, believing, log_score
 from tempose.outliers.explanations import ExplanationSearch, _confirmations
 from tempose.outliers.sequence import Sequence
 
@@ -109,6 +110,66 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
     evidence = Evidence(role, none, np.zeros(len(search.agreement), dtype=bool), 0, 0.0)
     assert log_score(search.clues, evidence, search.beliefs, search.agreement) == pytest.approx(wanted, abs=2e-3)
     assert one.given_up.size == 0 and not one.unconfirmed.any()
+
+
+def search_of(graph: tempose.PoseGraph, own: float = math.nan) -> ExplanationSearch:
+    """A search at the stated noise that has seen nothing but the chain and what settles from it."""
+    sequence = Sequence.of(graph)
+    assert sequence is not None
+    priors = np.where(sequence.is_link, own, np.nan)
+    search = ExplanationSearch(sequence, priors, np.random.default_rng(0))
+    search.set_level(*graph.median_sigmas)
+    return search
+
+
+def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:
+    """Twenty links, each off by two of its σ, take any loop in; only the sum shows that this is no chance."""
+    graph, _ = a_loop_and_its_opposite(0)
+    search = search_of(graph)
+    straight = search.explanation(search.sequence.chain_poses)
+    bent = search.sequence.chain_poses
+    along = np.linspace(0.0, 1.0, len(bent))[:, None]
+    bent = tempose.Poses(bent.ids, bent.wxyz, bent.position + along * [0.02 * len(bent), 0.0, 0.0])  # 2 σ a link
+    pulled = search.explanation(bent)
+    links = search.sequence.is_link
+    assert pulled.given_up.size == straight.given_up.size == 0 and pulled.fits[links].all()
+    assert pulled.evidence.misfit > straight.evidence.misfit + 20.0
+    careless = replace(search.beliefs, misfit=0.0)  # the negative control: who only asks what fits does not notice
+    agreement = search.clues.agreement(careless)
+    scores = [log_score(search.clues, one.evidence, careless, agreement) for one in (straight, pulled)]
+    assert pulled.evidence.agreeing.sum() == straight.evidence.agreeing.sum() and scores[0] == scores[1]
+
+
+def test_a_break_may_lie_anywhere_between_the_places_that_loops_hold() -> None:
+    """Whichever link is given up between two loop closures explains them equally well, and all of these count."""
+    graph, _ = a_loop_and_its_opposite(8, right=0)
+    search = search_of(graph, 0.6)
+    wanted = search._try(search._weights(np.ones(search.clusters.count, dtype=bool), np.array([20])))
+    assert wanted.given_up.tolist() == [20]
+    before = len(search.found)
+    search._shift_breaks(wanted)
+    alone = [one for one in search.found.values() if one.given_up.size == 1 and one.believed.all()]
+    assert len(search.found) > before
+    assert {int(one.given_up[0]) for one in alone} >= set(range(12, 27))
+    same = [one.log_score for one in alone if 12 <= one.given_up[0] < 27]
+    assert np.ptp(same) < 1.0
+
+
+def test_candidates_can_be_weighed_again_by_other_beliefs() -> None:
+    graph, _ = a_loop_and_its_opposite(8, right=2)
+    search = search_of(graph, 0.6)
+    usual = search.run([])
+    again = search.candidates(search.beliefs)
+    assert np.array_equal(again.probability, usual.probability) and again.prior == usual.prior
+    assert [one.key for one in again.found] == [one.key for one in usual.found]
+    worried = replace(search.beliefs, kinds=((1.0, 99.0),) * 3)
+    believed = [
+        found.inlier_probability()[~search.sequence.is_link].mean() for found in (usual, search.candidates(worried))
+    ]
+    assert believed[1] < believed[0]
+    with believing(worried):
+        assert search_of(graph).beliefs == worried
+    assert search_of(graph).beliefs == Beliefs()
 
 
 def test_confirmations() -> None:

@@ -355,10 +355,9 @@ class ExplanationSearch:
         spare, turns = kept.n_edges - (graph.n_nodes - kept.n_components), int(np.sum(graph.axes < 3))
         if spare * turns < FEWEST_SPARE:
             return self.sigma_rot, self.sigma_trans
-        energy, error, shift = level.energies(one.poses)
-        weight = ((_TAIL + level.freedom) / (_TAIL + 2.0 * energy))[fits]
-        turn = float(weight @ (level.rot * np.sum(error**2, axis=1))[fits]) * 2.0 / (spare * turns)
-        move = float(weight @ (level.trans * np.sum(shift**2, axis=1))[fits]) * 2.0 / (spare * graph.dimension)
+        _, error, shift = level.energies(one.poses)
+        turn = 2.0 * float((level.rot * np.sum(error**2, axis=1))[fits].sum()) / (spare * turns)
+        move = 2.0 * float((level.trans * np.sum(shift**2, axis=1))[fits].sum()) / (spare * graph.dimension)
         return self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
 
     def candidates(self, beliefs: Beliefs | None = None) -> Candidates:

@@ -67,6 +67,7 @@ NEED_DATA = (
     "covariance-sphere",
     "planar-truth",
     "scenes",
+    "scenes-left-out",
     "kitti-loops",
 )
 
