@@ -100,6 +100,8 @@ def test_rotations_whose_errors_have_no_scale_get_the_heaviest_tails():
     assert limited.log_likelihood < found.log_likelihood - 20.0
     errors = [pose_errors(one.poses, made.truth).mean_rotation_deg for one in (found, limited)]
     assert errors[0] < errors[1]
+    few = np.arange(alone.n_edges) < 5 * alone.n_nodes
+    assert min(tails(alone)) < 1.0 == min(tails(alone.with_edges(few)))  # poses could be put onto the peak of the core
     assert min(tails(noisy)) == 1.0  # with translations such a core would outlast the density of wrong ones
     assert math.isinf(fit(without_noise_levels(rotations_only(graph)), made.truth).parameters.tail)
 
