@@ -82,6 +82,23 @@ class Reduced:
         out -= _sums(self.link_node * count + of_point[owner], pulled, n * count)
         return np.ascontiguousarray(np.swapaxes(out.reshape(n, count, BLOCK), 1, 2)).reshape(BLOCK * n, count)
 
+    def pull(self, displacement: Array) -> tuple[Array, Array]:
+        """Right-hand sides (6 n, m) and own shifts of points (p, 3, m) of displaced image points (k, 2, m).
+
+        Points seen at other places by δ pull as residuals of −δ do: frames and cameras move by ``S⁻¹`` times the right-hand
+        sides, points by their own shift and as they follow (:meth:`follow`).
+        """
+        lin, n, m = self.linear, self.linear.nodes.count, displacement.shape[2]
+        force = self.weight[:, None, None] * displacement
+        out = np.zeros((BLOCK * n, m))
+        for part in _parts(lin):
+            out += _derivatives(part.J, part.node, n).T @ force[part.here].reshape(-1, m)
+        p = len(self.unknown)
+        own = (_derivatives(lin.by_point, lin.bundle.point_of, p).T @ force.reshape(-1, m)).reshape(p, 3, m)
+        links = bsr_array((self.link, self.link_node, self.link_first), shape=(3 * p, BLOCK * n))
+        out -= links.T @ own.reshape(3 * p, m)
+        return out, np.einsum("pab,pbm->pam", self.point_inverse, own)
+
     @property
     def link_owner(self) -> Index:
         """The point of each link (l,)."""
@@ -221,6 +238,12 @@ def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None)
     spare = lin.nodes.unused
     diagonal[spare // BLOCK, spare % BLOCK, spare % BLOCK] = 1.0
     return Reduced(lin, w, inverse, unknown, node, first, link, diagonal, off, np.stack(np.divmod(pair, n), axis=1))
+
+
+def _derivatives(J: Array, node: Index, count: int) -> bsr_array:
+    """Derivatives (k, 2, b) as a sparse matrix (2 k, b count)."""
+    k, _, b = J.shape
+    return bsr_array((J, node, np.arange(k + 1)), shape=(2 * k, b * count))
 
 
 def _known_inverse(V: Array) -> tuple[Array, Mask]:
