@@ -6,10 +6,12 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from typing import TypeVar
 
 from tempose.errors import Interrupted, OptionError
@@ -61,6 +63,20 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def on_threads(function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+    """What ``function`` makes of each task, in the order of the tasks, on as many threads as there are cores.
+
+    For work that leaves Python's lock alone, as that of NumPy on large arrays does. Only a few results wait at a time.
+    """
+    threads, todo = cores(), iter(tasks)
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = deque(pool.submit(function, task) for task in islice(todo, 2 * threads))
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(function, task) for task in islice(todo, 1))
+            yield result
 
 
 def job_count(jobs: int | None) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft, special
 
+from tempose._support.parallel import on_threads
 from tempose._support.plain import plain
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import ArgumentError
@@ -36,7 +37,8 @@ ENERGY_GOOD = 0.3
 FEWEST_DRAWS = 4  # per chain, for anything to be said
 
 _TAIL = (0.05, 0.95)
-_BLOCK_VALUES = 2_000_000  # coordinates × draws held in memory at a time; temporaries are about ten times that
+_BLOCK_VALUES = 500_000  # coordinates × draws that a thread holds at a time; temporaries are about ten times that
+_ROWS = 16384  # poses that are looked at together: draws times nodes
 _CONSTANT = 1e-15
 
 
@@ -55,15 +57,12 @@ def rank_normalise(x: Array) -> Array:
     size = flat.shape[-1]
     scores = special.ndtri((np.arange(1.0, size + 0.5, 0.5) - 0.375) / (size + 0.25))  # of ranks 1, 1.5, 2, …, S
     order = np.argsort(flat, axis=-1)
-    place = np.broadcast_to(np.arange(size), flat.shape)
     ordered = np.take_along_axis(flat, order, axis=-1)
-    tied = ordered[..., 1:] == ordered[..., :-1]
-    twice = 2 * place
-    if np.any(tied):  # each gets the mean of the first and the last place of its group
-        edge = np.zeros((*tied.shape[:-1], 1), dtype=bool)
-        first = np.maximum.accumulate(np.where(np.concatenate([edge, tied], axis=-1), 0, place), axis=-1)
-        last = np.where(np.concatenate([tied, edge], axis=-1), size, place)
-        twice = first + np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
+    first = np.ones(flat.shape, dtype=bool)  # of a group of equal values, which all get the mean of their places
+    np.not_equal(ordered[..., 1:], ordered[..., :-1], out=first[..., 1:])
+    begin = np.flatnonzero(first)
+    count = np.diff(begin, append=flat.size)
+    twice = np.repeat(2 * (begin % max(size, 1)) + count - 1, count).reshape(flat.shape)
     out = np.empty_like(flat)
     np.put_along_axis(out, order, scores[twice], axis=-1)
     return out.reshape(x.shape)
@@ -382,15 +381,16 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
 
     table = {name: np.full((n, 6), np.nan) for name in ("rhat", "bulk", "tail", "mean", "sd")}
     sigma, error = np.full((n, 2), np.nan), np.full((n, 2), np.nan)
-    stuck = 0
     step = max(1, _BLOCK_VALUES // (6 * energy.size))
-    for low in range(0, n, step):
+
+    def judge(low: int) -> int:
+        """Fill in a block of nodes; return how many of its coordinates are stuck."""
         rows = np.arange(low, min(low + step, n))
         x = _tangent_series(arrays, motion, reference, gauge, rows)  # (rows, 6, chains, draws)
         spread = np.ptp(x, axis=(-2, -1))
         scale = np.abs(reference.position[rows]).max(initial=1.0)
         moving = spread > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
-        stuck += int(np.sum(free[rows] & ~moving))
+        stuck = int(np.sum(free[rows] & ~moving))
         use = free[rows] & moving
         if np.any(use):
             y = x[use]
@@ -410,6 +410,9 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
                 square = np.mean((z - z.mean(axis=(-2, -1), keepdims=True)) ** 2, axis=1)
                 sigma[rows[known], part] = np.sqrt(square.mean(axis=(-2, -1)))
                 error[rows[known], part] = _error_of_root_mean(square)
+        return stuck
+
+    stuck = sum(on_threads(judge, range(0, n, step)))
     relative = error / sigma
     still = np.ptp(energy) == 0.0
     result = Diagnostics(
@@ -440,12 +443,18 @@ def _gauge_motions(arrays: list[Array], reference: Poses, gauge: Gauge) -> tuple
     rows = gauge.graph.anchors
     turn = np.empty((len(arrays), len(arrays[0]), len(rows), 4))
     shift = np.empty((*turn.shape[:-1], 3))
-    for c, array in enumerate(arrays):
-        for k, draw in enumerate(array):
-            wxyz, position = np.asarray(draw[:, :4]), np.asarray(draw[:, 4:])
-            moved, there = gauge.align(wxyz, position, reference)
-            turn[c, k] = quat.multiply(moved[rows], quat.conjugate(wxyz[rows]))
-            shift[c, k] = there[rows] - quat.rotate(turn[c, k], position[rows])
+    step = max(1, _ROWS // max(len(reference), 1))
+
+    def fill(piece: tuple[int, int]) -> None:
+        c, some = piece[0], slice(piece[1], piece[1] + step)
+        poses = np.asarray(arrays[c][some])
+        wxyz, position = poses[..., :4], poses[..., 4:]
+        moved, there = gauge.align(wxyz, position, reference)
+        turn[c, some] = quat.multiply(moved[:, rows], quat.conjugate(wxyz[:, rows]))
+        shift[c, some] = there[:, rows] - quat.rotate(turn[c, some], position[:, rows])
+
+    for _ in on_threads(fill, [(c, low) for c in range(len(arrays)) for low in range(0, len(arrays[0]), step)]):
+        pass
     return turn, shift
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from tempose._typing import Array, Mask
 
@@ -20,12 +20,12 @@ def squared_distance(error: Array, covariance: Array) -> Array:
 
 def probability_within(squared: Array, dimension: int) -> Array:
     """Probability of the smallest Gaussian region that holds an error: uniform in [0, 1] if the error bars are right."""
-    return np.asarray(stats.chi2.cdf(squared, dimension))
+    return np.asarray(special.chdtr(dimension, squared))
 
 
 def squared_radius(level: float | Sequence[float], dimension: int) -> Array:
     """Squared distance at the edge of the Gaussian region of probability ``level``."""
-    return np.asarray(stats.chi2.ppf(level, dimension))
+    return np.asarray(2.0 * special.gammaincinv(0.5 * dimension, level))
 
 
 def inside(squared: Array, level: float, dimension: int) -> Mask:

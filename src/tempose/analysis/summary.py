@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tempose._support.parallel import on_threads
 from tempose._typing import Array, Index, Mask, Motion, NodeId
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
@@ -20,6 +21,8 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
+
+_ROWS = 16384  # poses that are looked at together: draws times nodes
 
 
 @dataclass(frozen=True)
@@ -68,29 +71,39 @@ def median_sigma(sigma: Array) -> float:
 
 
 def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:
-    """World-frame coordinates (n, 6) of poses about a reference."""
+    """World-frame coordinates (..., n, 6) of poses about a reference."""
     omega = quat.log(quat.multiply(wxyz, quat.conjugate(reference.wxyz)))
-    return np.concatenate([omega, position - reference.position], axis=1)
+    return np.concatenate([omega, position - reference.position], axis=-1)
 
 
 def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
-    """Mean pose and covariance of each node, in two passes over the draws and with memory for one of them."""
+    """Mean pose and covariance of each node, in three passes over the draws and with memory for a few of them."""
     if draws.n_draws < 2:
         raise DrawsError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
     n = len(reference)
     mean = reference
+    step = max(1, _ROWS // max(n, 1))
+    pieces = [(array, low) for array in draws.arrays for low in range(0, len(array), step)]
+
+    def coordinates(piece: tuple[Array, int]) -> Array:
+        poses = np.asarray(piece[0][piece[1] : piece[1] + step])
+        return tangent(*gauge.align(poses[..., :4], poses[..., 4:], reference), mean)
+
+    def squares(piece: tuple[Array, int]) -> Array:
+        x = coordinates(piece)
+        return np.asarray(np.einsum("kna,knb->nab", x, x))
+
     for _ in range(2):  # the mean in the tangent space at the reference, then at that mean
         total = np.zeros((n, 6))
-        for wxyz, position in draws:
-            total += tangent(*gauge.align(wxyz, position, reference), mean)
+        for part in on_threads(lambda piece: coordinates(piece).sum(axis=0), pieces):
+            total += part
         total /= draws.n_draws
         mean = Poses(
             mean.ids, quat.normalize(quat.multiply(quat.exp(total[:, :3]), mean.wxyz)), mean.position + total[:, 3:]
         )
     scatter = np.zeros((n, 6, 6))
-    for wxyz, position in draws:
-        x = tangent(*gauge.align(wxyz, position, reference), mean)
-        scatter += x[:, :, None] * x[:, None, :]
+    for part in on_threads(squares, pieces):
+        scatter += part
     covariance = gauge.clear_held(scatter / (draws.n_draws - 1))
     return node_summary(mean, covariance, gauge, "draws", draws.n_draws)
 

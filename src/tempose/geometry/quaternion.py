@@ -138,8 +138,8 @@ def random_uniform(rng: np.random.Generator, size: int | tuple[int, ...] = ()) -
 
 
 def mean(q: ArrayLike, weights: ArrayLike | None = None) -> Array:
-    """Chordal mean of rotations (n, 4): the top eigenvector of the second-moment matrix, blind to signs."""
+    """Chordal mean (..., 4) of rotations (..., n, 4): the top eigenvector of the second-moment matrix, blind to signs."""
     q = np.asarray(q, float)
-    w = np.ones(len(q)) if weights is None else np.asarray(weights, float)
-    _, vectors = np.linalg.eigh(np.einsum("n,na,nb->ab", w, q, q))
-    return canonical(vectors[:, -1])
+    w = np.ones(q.shape[-2]) if weights is None else np.asarray(weights, float)
+    _, vectors = np.linalg.eigh(np.einsum("n,...na,...nb->...ab", w, q, q))
+    return canonical(vectors[..., -1])

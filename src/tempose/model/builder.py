@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._typing import Array, NodeId
 from tempose.errors import GraphError
@@ -17,6 +16,9 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.measurements import Measures
 from tempose.model.pose import Pose
 from tempose.model.poses import Poses, plain_id
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 
 @dataclass(frozen=True)
@@ -466,6 +468,8 @@ class GraphBuilder:
         if self.planar and not isinstance(transform, Pose):
             raise GraphError(f"{what}: a planar graph takes angle= in radians and a translation of two numbers")
         whole = transform.matrix if isinstance(transform, Pose) else transform
+        from scipy.spatial.transform import Rotation
+
         turn = rotation if isinstance(rotation, Rotation) or rotation is None else np.asarray(rotation, float)[None]
         if isinstance(turn, Rotation):
             turn = Rotation.from_quat(turn.as_quat().reshape(-1, 4))

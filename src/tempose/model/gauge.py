@@ -150,31 +150,36 @@ class Gauge:
         return position & ~self.graph.is_landmark, position
 
     def align(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
-        """Move poses so that they agree with the reference in this gauge, component by component."""
+        """Move poses, (..., n, 4) and (..., n, 3), so that they agree with the reference in this gauge, component by component."""
         graph = self.graph
         comp, part = graph.component, graph.position_component
         if self.kind == "free":
-            return self._align_free(wxyz, position, reference)
+            if wxyz.ndim == 2:
+                return self._align_free(wxyz, position, reference)
+            moved = [self.align(a, p, reference) for a, p in zip(wxyz, position, strict=True)]
+            return np.stack([a for a, _ in moved]), np.stack([p for _, p in moved])
         turned, shifted = self._counted
         back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
         if self.kind == "centroid":
-            turn = np.tile(quat.IDENTITY, (graph.n_components, 1))
+            turn = np.tile(quat.IDENTITY, (*back.shape[:-2], graph.n_components, 1))
             for c in np.unique(comp[turned]):
-                turn[c] = quat.mean(back[turned & (comp == c)])
+                turn[..., c, :] = quat.mean(back[..., turned & (comp == c), :])
         else:
-            turn = back[self.anchors]
-            turn[self._left_alone[0]] = quat.IDENTITY
+            turn = back[..., self.anchors, :]
+            turn[..., self._left_alone[0], :] = quat.IDENTITY
         if graph.is_planar:
-            turn[:, 1:3] = 0.0
+            turn[..., 1:3] = 0.0
         center = self.middle(reference.position)[comp]  # about it, so that large coordinates cost no digits
-        wxyz = np.where(graph.is_landmark[:, None], wxyz, quat.multiply(turn[comp], wxyz))
-        position = center + quat.rotate(turn[comp], position - center)
+        each = turn[..., comp, :]
+        wxyz = np.where(graph.is_landmark[:, None], wxyz, quat.multiply(each, wxyz))
+        position = center + quat.rotate(each, position - center)
         if self.kind == "centroid":
-            offset = part_means((reference.position - position)[shifted], part[shifted], len(self.position_anchors))
+            lag = (reference.position - position)[..., shifted, :]
+            offset = part_means(lag, part[shifted], len(self.position_anchors))
         else:
-            offset = reference.position[self.position_anchors] - position[self.position_anchors]
-            offset[self._left_alone[1]] = 0.0
-        return wxyz, position + offset[part]
+            offset = reference.position[self.position_anchors] - position[..., self.position_anchors, :]
+            offset[..., self._left_alone[1], :] = 0.0
+        return wxyz, position + offset[..., part, :]
 
     def _align_free(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
         wxyz, position = wxyz.copy(), position.copy()
@@ -231,9 +236,12 @@ def _hangs_together(graph: PoseGraph) -> Mask:
 
 
 def part_means(x: Array, part: Index, parts: int = 0) -> Array:
-    """Mean of rows (n, k) over each part; zero for parts without any, of which there may be up to ``parts``."""
+    """Mean of rows (..., n, k) over each part; zero for parts without any, of which there may be up to ``parts``."""
     count = np.maximum(np.bincount(part, minlength=parts), 1)
-    return np.stack([np.bincount(part, x[:, k], parts) / count for k in range(x.shape[1])], axis=1)
+    many, size = x.reshape(-1, *x.shape[-2:]), len(count)
+    place = (part + size * np.arange(len(many))[:, None]).reshape(-1)
+    sums = [np.bincount(place, many[..., k].reshape(-1), size * len(many)) for k in range(x.shape[-1])]
+    return np.stack([total.reshape(*x.shape[:-2], size) / count for total in sums], axis=-1)
 
 
 def find_node(graph: PoseGraph, name: str) -> int:

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask, NodeId
@@ -20,6 +19,9 @@ from tempose.model import measurements, precision, topology
 from tempose.model.measurements import Measures
 from tempose.model.poses import POSE_COLUMNS, Poses, first_repeated, html_table, plain_id, plain_ids
 from tempose.model.topology import SpanningTree
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 WORLD = "world"
 """Name of the node that is the world itself."""

@@ -13,16 +13,18 @@ position is measured. In the plane a rotation is an angle θ in radians, a trans
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._typing import Array, Mask, NodeId
 from tempose.errors import GraphError
 from tempose.model import precision
 from tempose.model.pose import motions_of_matrices, wxyz_of_matrices, wxyz_of_rotation
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 Measures = Literal["a_from_b", "b_from_a"]
 LARGE = 10_000.0
@@ -172,6 +174,8 @@ def name_of(pairs: Pairs, k: int) -> str:
 
 
 def _rotations(pairs: Pairs, rotation: Rotation | ArrayLike | None) -> Array:
+    from scipy.spatial.transform import Rotation
+
     if isinstance(rotation, Rotation):
         return wxyz_of_rotation(rotation)
     matrices = np.asarray(rotation, float)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._typing import Array
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 ROUNDING = 1e-3
 """How far a rotation matrix may be from orthonormal, or a quaternion from unit length, and still be meant as one."""
@@ -98,6 +100,8 @@ def wxyz_of_rotation(rotation: Rotation) -> Array:
 
 def rotation_of_wxyz(wxyz: Array) -> Rotation:
     """Quaternions (…, 4), scalar first, for scipy."""
+    from scipy.spatial.transform import Rotation
+
     return Rotation.from_quat(wxyz[..., [1, 2, 3, 0]])
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._support.packages import require
 from tempose._typing import Array, NodeId
@@ -19,6 +18,9 @@ from tempose.errors import GraphError
 from tempose.geometry import Similarity, se3
 from tempose.geometry import quaternion as quat
 from tempose.model.pose import Pose, matrices_of_motions, motions_of_matrices, rotation_of_wxyz
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 POSE_COLUMNS = ("x", "y", "z", "qw", "qx", "qy", "qz")
 SHOWN = 8

@@ -49,16 +49,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import interpolate, special, stats
+from scipy import special
 
 from tempose._typing import Array, Mask
 from tempose.errors import ArgumentError
 from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer
 from tempose.model.graph import PoseGraph
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 _LOG_AREA = math.log(2.0 * math.pi**2)
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -241,7 +245,7 @@ def _median_spread(squares: Array, numbers: Array) -> float:
     some = squares > 0.0
     if not np.any(some):
         return 0.0
-    return float(np.sqrt(np.median(squares[some] / stats.chi2.median(numbers[some]))))
+    return float(np.sqrt(np.median(squares[some] / (2.0 * special.gammaincinv(0.5 * numbers[some], 0.5)))))
 
 
 def _log_wide(t: Array, spread: Array, known: Mask) -> Array:
@@ -334,12 +338,14 @@ def _isotropic(concentration: Array, tail: float, axes: int = 3, moves: float = 
 
 
 @lru_cache(maxsize=64)
-def _isotropic_table(tail: float, axes: int = 3, moves: float = 0.0) -> tuple[float, interpolate.CubicSpline]:
+def _isotropic_table(tail: float, axes: int = 3, moves: float = 0.0) -> tuple[float, CubicSpline]:
     """:func:`_log_mean_over_rotations` of equal concentrations: at 0, and as a function of log λ; made once for each ν."""
     x = np.arange(math.log(_LOWEST), math.log(_HIGHEST) + 2.0 * _SPACING, _SPACING)
     values = np.repeat(np.concatenate([[0.0], np.exp(x)])[:, None], axes, axis=1)
     found = _log_mean_over_rotations(values, tail, moves=moves)
-    return float(found[0]), interpolate.CubicSpline(x, found[1:])
+    from scipy.interpolate import CubicSpline
+
+    return float(found[0]), CubicSpline(x, found[1:])
 
 
 def _log_mean_over_rotations(

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse, special
 from scipy.sparse import csgraph
 
 from tempose._typing import Array, Index, Mask, NodeId
@@ -101,7 +101,8 @@ def alternatives(graph: PoseGraph, poses: Poses, inlier_probability: Array, most
     like, expected = _agreement(proposals, leads)
 
     def chance(count: int, lead: int) -> float:
-        return len(leads) * float(stats.poisson.sf(count - 2, expected[lead]))  # one of them is the lead
+        # of a Poisson number, to be larger than count − 2: one of them is the lead
+        return len(leads) * (float(special.pdtrc(count - 2, expected[lead])) if count > 1 else 1.0)
 
     found: list[Alternative] = []
     for _ in range(_MOST_TRIED):

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.transform import Rotation
 
 from tempose._support.files import write_atomically
 from tempose._typing import Array, Index
 from tempose.errors import ArgumentError, GraphError
+from tempose.geometry import quaternion as quat
 from tempose.report.explanation_cards import Explanations
 from tempose.report.widgets import (
     Fact,
@@ -322,8 +322,7 @@ def places(positions: Array, world_from_node_wxyz: Array) -> tuple[Array, Layout
     positions = np.asarray(positions, dtype=np.float64)
     missing = bool(np.isnan(positions).all())
     if len(positions) > 1 and (missing or not np.ptp(positions, axis=0).any()):
-        rotation = Rotation.from_quat(np.roll(world_from_node_wxyz, -1, axis=1))
-        return np.asarray(rotation.apply([0.0, 0.0, 1.0]), dtype=np.float64), "directions"
+        return quat.rotate(quat.normalize(world_from_node_wxyz), [0.0, 0.0, 1.0]), "directions"
     return (np.zeros_like(positions) if missing else positions), "positions"
 
 
