@@ -24,6 +24,7 @@ from tempose.analysis.diagnostics import (
 )
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
+from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.analysis.shared_errors import EDGES_AS_ONE, SharedErrors
 from tempose.analysis.summary import NodeSummary, median_sigma
 from tempose.analysis.trust import Doubt, Finding, Judgement
@@ -55,6 +56,7 @@ __all__ = [
     "explanations",
     "first_look",
     "further_doubts",
+    "global_test",
     "judgement",
     "kept_noise",
     "kept_proof",
@@ -74,6 +76,7 @@ __all__ = [
     "paper_noise",
     "precisions",
     "reason",
+    "reliability",
     "seen_rarely",
     "shared_errors",
     "shares",
@@ -638,6 +641,29 @@ def _percent(mode: Mode) -> str:
 
 
 # ---------------------------------------------------------------------- the edges
+
+
+def global_test(test: GlobalTest) -> str:
+    """Whether the measurements fit each other as well as their noise says."""
+    if test.passed is None:
+        return "global test: nothing to test, as many unknowns as measurements"
+    low, high = test.bounds
+    said = f"variance factor {test.variance_factor:.3g}, {low:.3g} to {high:.3g} at a level of {100 * test.level:g}%"
+    return f"global test {'passed' if test.passed else 'failed'}: {said}, {test.freedom:g} degrees of freedom"
+
+
+def reliability(found: Reliability, i: str, j: str) -> str:
+    """What an undetected error of the weakest edge, between i and j, could do."""
+    k = found.weakest
+    assert k is not None
+    unchecked = int(np.sum(np.isinf(found.external)))
+    if unchecked:
+        edges = "1 edge is" if unchecked == 1 else f"{unchecked} edges are"
+        return f"{edges} checked by nothing: any error there stays undetected (first: {i} → {j})"
+    return (
+        f"an error that just stays undetected (level {100 * found.level:g}%, power {100 * found.power:g}%) moves the poses "
+        f"by at most {found.external[k]:.1f} of their σ (edge {i} → {j})"
+    )
 
 
 def edge_checks(checks: EdgeChecks) -> str:

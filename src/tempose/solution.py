@@ -23,9 +23,11 @@ from tempose.analysis.accuracy import graph_consistency
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.diagnostics import Diagnostics, Level, diagnose
 from tempose.analysis.edge_checks import EdgeChecks
+from tempose.analysis.ellipses import CONFIDENCE, Ellipses, error_ellipses
 from tempose.analysis.export import to_arviz
 from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
+from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported, summarise
 from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
 from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError, printable
@@ -258,6 +260,46 @@ class Solution:
         return self.analysis.edge_checks
 
     @property
+    def reliability(self) -> Reliability:
+        """Of every measurement: redundancy number, minimal detectable error, external reliability."""
+        return self.analysis.reliability
+
+    @property
+    def global_test(self) -> GlobalTest:
+        """Whether the variance factor :attr:`reduced_chi_square` is within its bounds."""
+        return self.analysis.global_test
+
+    def ellipses(
+        self,
+        nodes: Sequence[NodeId] | None = None,
+        pairs: Sequence[tuple[NodeId, NodeId]] | None = None,
+        confidence: float = CONFIDENCE,
+    ) -> Ellipses:
+        """Horizontal error ellipses and vertical σ of nodes, by default of all, or relative ones of pairs.
+
+        Relative is ``p_b − p_a`` in the axes of the world, from the Gaussian approximation, in the gauge of the solution, that must
+        hold nodes. x is taken for east, y for north (:mod:`tempose.analysis.ellipses`).
+        """
+        if pairs is None:
+            if self.nodes is None:
+                raise DrawsError(
+                    "this solution has neither draws nor a Gaussian approximation: there are no covariances"
+                )
+            rows = [self.poses.row(name) for name in (self.poses.ids if nodes is None else nodes)]
+            known = np.where(self.nodes.determined[rows], 1.0, np.nan)[:, None, None]
+            return error_ellipses(self.nodes.covariance[rows][:, 3:, 3:] * known, confidence)
+        found = self.analysis.error_bars
+        if found is None:
+            raise DrawsError("this solution has no Gaussian approximation: there are no covariances of pairs")
+        if self.gauge.kind not in ("world", "anchor"):
+            raise ArgumentError(
+                f"relative ellipses refer to held nodes, and the gauge is {self.gauge.kind}; use world or anchor"
+            )
+        difference = np.hstack([np.zeros((3, 3)), -np.eye(3), np.zeros((3, 3)), np.eye(3)])
+        sigma = [difference @ found.joint(a, b) @ difference.T for a, b in pairs]
+        return error_ellipses(np.array(sigma).reshape(-1, 3, 3), confidence)
+
+    @property
     def verdicts(self) -> EdgeVerdicts | None:
         """Which edges to distrust; ``None`` without a robust likelihood."""
         return self.analysis.verdicts
@@ -431,6 +473,7 @@ class Solution:
         words = {} if found is None else {"verdict": describe.verdict(found), "advice": describe.advice(found)}
         return {
             "reduced_chi_square": plain(self.reduced_chi_square),
+            "global_test": self.global_test.facts(),
             "uncertainty": {
                 "source": nodes.source if nodes is not None else None,
                 "gauge": str(self.gauge),
@@ -730,6 +773,10 @@ class Solution:
             "translation": np.linalg.norm(r.translation, axis=1),
             "surprise": self.surprise,
             "p_value": self.edge_checks.p_value,
+            "redundancy": self.reliability.redundancy,
+            "mde_rot_deg": self.reliability.mde_rot_deg,
+            "mde_trans": self.reliability.mde_trans,
+            "external_reliability": self.reliability.external,
         }
         if self.verdicts is not None:
             table["inlier_probability"] = self.verdicts.inlier_probability

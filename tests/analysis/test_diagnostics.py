@@ -314,9 +314,11 @@ def test_a_solution_says_it_everywhere(tmp_path: Path) -> None:
     words = {"verdict": describe.verdict(found), "advice": describe.advice(found)}
     assert facts["diagnostics"] == json.loads(json.dumps({**found.facts(), **words}))
     assert facts["predictive"]["checked_edges"] == made.graph.n_edges
-    rows = (home / "edges.csv").read_text().splitlines()
-    assert rows[0].endswith(",p_value")
-    assert float(rows[1].split(",")[-1]) == pytest.approx(solution.edge_checks.p_value[0])
+    with open(home / "edges.csv", newline="") as handle:
+        first = next(csv.DictReader(handle))
+    assert float(first["p_value"]) == pytest.approx(solution.edge_checks.p_value[0])
+    assert float(first["redundancy"]) == pytest.approx(solution.reliability.redundancy[0])
+    assert float(first["mde_trans"]) == pytest.approx(solution.reliability.mde_trans[0])
     with open(home / "poses.csv", newline="") as handle:
         table = list(csv.DictReader(handle))
     assert float(table[0]["mcse_sigma_x"]) == 0.0 and float(table[0]["sigma_x"]) == 0.0

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from tempose.analysis.edge_checks import check_edges as check_edges
     from tempose.analysis.edge_checks import leave_one_out as leave_one_out
     from tempose.analysis.edge_checks import predict_relative as predict_relative
+    from tempose.analysis.ellipses import Ellipses as Ellipses
+    from tempose.analysis.ellipses import error_ellipses as error_ellipses
     from tempose.analysis.export import to_arviz as to_arviz
     from tempose.analysis.export import to_netcdf as to_netcdf
     from tempose.analysis.modes import Mode as Mode
     from tempose.analysis.modes import Modes as Modes
     from tempose.analysis.modes import find_modes as find_modes
+    from tempose.analysis.reliability import GlobalTest as GlobalTest
+    from tempose.analysis.reliability import Reliability as Reliability
     from tempose.analysis.summary import NodeSummary as NodeSummary
     from tempose.analysis.summary import relative_summary as relative_summary
     from tempose.analysis.summary import summarise as summarise
@@ -43,6 +47,10 @@ _WHERE = {
     "Diagnostics": "diagnostics",
     "diagnose": "diagnostics",
     "EdgeChecks": "edge_checks",
+    "Ellipses": "ellipses",
+    "GlobalTest": "reliability",
+    "Reliability": "reliability",
+    "error_ellipses": "ellipses",
     "RelativePredictive": "edge_checks",
     "check_edges": "edge_checks",
     "leave_one_out": "edge_checks",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,8 +10,9 @@ import numpy as np
 from tempose._support.progress import Progress, ProgressHook
 from tempose._typing import Array
 from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose
-from tempose.analysis.edge_checks import EdgeChecks, check_edges
+from tempose.analysis.edge_checks import EdgeChecks, checks_of, edge_predictions
 from tempose.analysis.modes import PROBES, Modes, find_modes
+from tempose.analysis.reliability import GlobalTest, Reliability, reliability
 from tempose.analysis.shared_errors import shared_laplace
 from tempose.analysis.summary import NodeSummary, node_summary, summarise
 from tempose.model.gauge import Gauge
@@ -23,6 +23,7 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
+from tempose.optimum.prediction import Predictions
 from tempose.outliers.noise import Parameters
 from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
@@ -96,7 +97,26 @@ class Analysis:
     @cached_property
     def edge_checks(self) -> EdgeChecks:
         """How surprising each measurement is, given all the others."""
-        return check_edges(self.posterior, self.estimate)
+        return checks_of(self.posterior.graph, self.predictions)
+
+    @cached_property
+    def predictions(self) -> Predictions | None:
+        """What the others predict for each measurement; ``None`` if poses are not determined."""
+        return edge_predictions(self.posterior, self.estimate)
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        """Whether an error of each measurement could be seen, and what it would do if it were not."""
+        return reliability(self.posterior.graph, self.estimate, self.predictions)
+
+    @cached_property
+    def global_test(self) -> GlobalTest:
+        """Whether the measurements fit each other as well as their noise says: :attr:`reduced_chi_square` and its bounds.
+
+        If the noise was estimated they do, whatever it is: then this says nothing.
+        """
+        statistic, freedom = self._fit
+        return GlobalTest(statistic, freedom)
 
     @cached_property
     def reduced_chi_square(self) -> float:
@@ -105,13 +125,18 @@ class Analysis:
         The measurements have d numbers, the poses take up k of them. Surveyors call it the a-posteriori variance
         factor: at 4, the true noise is twice what was stated and every σ should be doubled.
         """
+        return self.global_test.variance_factor
+
+    @cached_property
+    def _fit(self) -> tuple[float, float]:
+        """``2U*`` of the edges, and its degrees of freedom."""
         graph, likelihood = self.posterior.graph, self.posterior.likelihood
         energy, measured = self.posterior.energies(self.estimate), graph.freedom
         weight, kept = np.ones_like(energy), np.ones_like(energy)
         if likelihood is not None:  # of the kept edges
             weight, kept = likelihood.weight(energy), likelihood.inlier_probability(energy)
         freedom = float(kept @ measured) - Curvature(Posterior(graph)).determined(self.estimate)
-        return float(2.0 * weight @ energy / freedom) if freedom > 0 else math.nan
+        return float(2.0 * weight @ energy), freedom
 
     @cached_property
     def surprise(self) -> Array:

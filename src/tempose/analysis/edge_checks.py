@@ -28,6 +28,7 @@ from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham
+from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
@@ -35,7 +36,7 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.optimum.prediction import information_roots, predictions
+from tempose.optimum.prediction import Predictions, information_roots, predictions
 from tempose.sampling.draws import Draws
 
 SURPRISING = 0.01  # of the worst edge, corrected for the number of edges
@@ -242,28 +243,38 @@ class EdgeChecks:
         }
 
 
+def edge_predictions(posterior: Posterior, estimate: Poses, curvature: Curvature | None = None) -> Predictions | None:
+    """What the others predict for every edge, at the optimum, from one factorisation; ``None`` if poses are not determined."""
+    curvature = curvature or Curvature(posterior)
+    # Gauss–Newton: then AΣAᵀ is a projection's block, between 0 and I, however large the residuals
+    try:
+        factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
+    except NotPositiveDefiniteError:
+        return None
+    sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
+    weight = None
+    if posterior.likelihood is not None:
+        weight = posterior.likelihood.weight(posterior.energies(estimate))
+    return predictions(posterior.graph, estimate, sigma, weight)
+
+
 def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | None = None) -> EdgeChecks:
     """Check every edge against the rest, at the optimum, all from one factorisation.
 
     Gaussian: trust it where errors are small enough for the model to be linear about the optimum (σ up to about 20°). A
     gross error spoils the point of linearisation too; it still stands out, but :func:`leave_one_out` gives its distance.
     """
-    graph = posterior.graph
+    return checks_of(posterior.graph, edge_predictions(posterior, estimate, curvature))
+
+
+def checks_of(graph: PoseGraph, found: Predictions | None) -> EdgeChecks:
+    """The same from predictions that have been made."""
     m = graph.n_edges
     pairs = tuple((graph.node_ids[a], graph.node_ids[b]) for a, b in zip(graph.edge_i, graph.edge_j, strict=True))
-    curvature = curvature or Curvature(posterior)
-    # Gauss–Newton: then AΣAᵀ is a projection's block, between 0 and I, however large the residuals
-    try:
-        factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
-    except NotPositiveDefiniteError:
+    if found is None:
         nothing = np.full(m, np.nan)
         none = np.zeros(m, dtype=np.int64)
         return EdgeChecks(pairs, nothing, none, nothing, nothing, nothing, np.zeros(m), np.zeros(m), determined=False)
-    sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
-    weight = None
-    if posterior.likelihood is not None:
-        weight = posterior.likelihood.weight(posterior.energies(estimate))
-    found = predictions(graph, estimate, sigma, weight)
     z2, freedom = found.distance
     z2_rot, freedom_rot = found.distance_of(slice(0, 3))
     z2_pos, freedom_pos = found.distance_of(slice(3, 6))

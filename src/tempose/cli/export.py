@@ -24,6 +24,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose export result covariances.npz --convention ros
         tempose export result pairs.csv --pairs 0:10,3:7 --convention gtsam
         tempose export result poses.mcap --times times.csv --frame-id map
+        tempose export result ellipses.csv --ellipses
         tempose export result database.db
         """,
     )
@@ -42,6 +43,11 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     parser.add_argument(
         "--pairs", metavar="A:B,...", help="relative poses of these nodes, B seen from A, in place of all nodes"
+    )
+    parser.add_argument(
+        "--ellipses",
+        action="store_true",
+        help="horizontal 95%% ellipses (half axes, azimuth) and vertical σ instead (.csv)",
     )
     parser.add_argument(
         "--times",
@@ -72,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.times is not None:
         raise OptionError("--times is for bags of ROS (.mcap, .bag)")
     pairs = None if arguments.pairs is None else parse_pairs(arguments.pairs)
+    if arguments.ellipses:
+        return _write_ellipses(arguments, solution, pairs)
     table = solution.covariances(arguments.convention, pairs=pairs)
     write_covariances(arguments.output, table)
     what = "pairs" if pairs is not None else "nodes"
@@ -82,6 +90,33 @@ def run(arguments: argparse.Namespace) -> int:
     )
     facts = {"output": arguments.output, "rows": len(table.names), "convention": table.convention}
     console.emit(arguments, {**facts, "axes": list(table.axes), "gauge": table.gauge, "source": table.source})
+    return 0
+
+
+def _write_ellipses(
+    arguments: argparse.Namespace, solution: Solution, pairs: list[tuple[int | str, int | str]] | None
+) -> int:
+    """Write error ellipses of nodes, or relative ones of pairs."""
+    from tempose._support.tables import csv_text
+    from tempose.errors import FileError
+    from tempose.io._text import write_text
+    from tempose.io.csvfile.tables import name_text
+
+    if not str(arguments.output).endswith((".csv", ".csv.gz")):
+        raise FileError(f"{arguments.output}: ellipses are written as .csv")
+    found = solution.ellipses(pairs=pairs)
+    names = (
+        [[name_text(name) for name in solution.poses.ids]]
+        if pairs is None
+        else [[name_text(p[k]) for p in pairs] for k in (0, 1)]
+    )
+    keys = ["id"] if pairs is None else ["a", "b"]
+    header = [*keys, "ellipse_a", "ellipse_b", "azimuth_deg", "sigma_vertical"]
+    columns = [found.major, found.minor, found.azimuth_deg, found.sigma_vertical]
+    write_text(arguments.output, csv_text(header, [*names, *columns]))
+    what = "nodes" if pairs is None else "pairs"
+    console.say(arguments, f"{arguments.output}: 95% ellipses of {len(found.major)} {what} ({solution.gauge})")
+    console.emit(arguments, {"output": arguments.output, "rows": len(found.major), "confidence": found.confidence})
     return 0
 
 

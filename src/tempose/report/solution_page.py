@@ -112,6 +112,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
         ),
         Fact("U at the estimate", f"{solution.potential:.6g}", "minus log posterior, 0 would be a perfect fit"),
         *_fit(solution),
+        *_reliability(solution),
         *_precisions(solution),
         Fact(
             "graph consistency",
@@ -170,9 +171,21 @@ def _fit(solution: Solution) -> list[Fact]:
     if not np.isfinite(chi):
         return [Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")]
     fits = describe.noise_fits(chi)
-    note = "reduced χ², 1 if the stated noise is right"
+    low, high = solution.global_test.bounds
+    note = f"reduced χ², 1 if the stated noise is right; within {low:.3g} and {high:.3g} in 95% of such graphs"
     scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
     return [Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")]
+
+
+def _reliability(solution: Solution) -> list[Fact]:
+    """The edge whose undetected error could do most, and how much redundancy there is."""
+    found, graph = solution.reliability, solution.graph
+    k = found.weakest
+    if k is None:
+        return []
+    i, j = (str(graph.node_ids[ends[k]]) for ends in (graph.edge_i, graph.edge_j))
+    note = f"median redundancy of an edge; {describe.reliability(found, i, j)}"
+    return [Fact("reliability", f"{float(np.median(found.redundancy)):.2f}", note)]
 
 
 def _precisions(solution: Solution) -> list[Fact]:

@@ -5,8 +5,8 @@ The estimate follows by :math:`x = -S^{-1} J^T W \Phi a`, as it would if the poi
 covariance, without fitting a:
 
 * **the lens**: for each camera, products :math:`P_i(u) P_j(v)` of Legendre polynomials over the image, :math:`i + j \le 4`, in x
-  and in y, each of the same root mean square displacement, ``lens`` times the larger side of the image. What the free parameters of the
-  camera can express, they absorb in part; the rest bends cameras and points.
+  and in y, each of the same root mean square displacement, ``lens`` times the larger side of the image. What the free
+  parameters of the camera can express, they absorb in part; the rest bends cameras and points.
 * **intrinsics that were held**: focal length, principal point and radial distortion, each known to ``calibration`` (relative to
   the focal length, as :attr:`tempose.sfm.options.SfmOptions.calibration_error`), for those groups that were not estimated. A
   principal point in the very middle of the image was not calibrated.

@@ -1,0 +1,197 @@
+"""Reliability numbers, the global test and ellipses: against textbooks, by simulation, and where they must say no."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import tempose
+from tempose.analysis.edge_checks import edge_predictions
+from tempose.analysis.ellipses import error_ellipses
+from tempose.analysis.reliability import GlobalTest, noncentrality, reliability
+from tempose.errors import ArgumentError, OptionError
+from tempose.geometry import quaternion as quat
+from tempose.model.posterior import Posterior
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
+from tempose.simulation import measure_again
+
+
+def test_noncentralities_are_those_of_the_tables() -> None:
+    """Baarda's nomograms: δ₀ = 4.13 for 0.1% and 80%, 3.61 for 1% and 85%."""
+    assert abs(np.sqrt(noncentrality(1, 0.001, 0.8)) - 4.132) < 1e-3
+    assert abs(np.sqrt(noncentrality(1, 0.01, 0.85)) - 3.612) < 1e-3
+    for k in range(1, 7):
+        x, found = special.chdtri(k, 0.001), noncentrality(k)
+        assert abs(stats.ncx2.sf(x, k, found) - 0.8) < 1e-6
+    with pytest.raises(OptionError):
+        noncentrality(1, 0.9, 0.8)
+
+
+def line(n: int = 3, sigma: float = 0.1) -> tempose.PoseGraph:
+    """The same step measured n times, nothing else: each has a redundancy of 1 − 1/n."""
+    graph = tempose.GraphBuilder()
+    for _ in range(n):
+        graph.add_edge(0, 1, wxyz=[1, 0, 0, 0], translation=[1, 0, 0], sigma_rot_deg=1.0, sigma_trans=sigma)
+    return graph.build()
+
+
+def test_repeated_measurements_by_hand() -> None:
+    """S = I/n; with f = 6 numbers a test, ∇ = σ √(λ₀ n/(n−1)) and external √(λ₀/(n−1))."""
+    for n in (2, 3, 10):
+        found = tempose.solve(line(n), draws=0).reliability
+        smallest = noncentrality(6)
+        np.testing.assert_allclose(found.redundancy, 1.0 - 1.0 / n, rtol=1e-6)
+        np.testing.assert_allclose(found.mde_trans, 0.1 * np.sqrt(smallest * n / (n - 1)), rtol=1e-6)
+        np.testing.assert_allclose(found.mde_rot_deg, np.sqrt(smallest * n / (n - 1)), rtol=1e-6)
+        np.testing.assert_allclose(found.external, np.sqrt(smallest / (n - 1)), rtol=1e-5)
+    alone = tempose.solve(line(1), draws=0).reliability
+    assert alone.redundancy[0] < 1e-6 and np.isinf(alone.mde_trans[0]) and np.isinf(alone.external[0])
+
+
+def network(planar: bool) -> tempose.simulation.Simulated:
+    return tempose.simulate(9, shape="grid", planar=planar, sigma_rot_deg=0.5, sigma_trans=0.02, seed=2)
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_redundancies_add_up_to_the_degrees_of_freedom(planar: bool) -> None:
+    made = network(planar)
+    solution = tempose.solve(made.graph, draws=0)
+    total = float(solution.reliability.redundancy @ made.graph.freedom)
+    assert abs(total - solution.global_test.freedom) < 1e-6 * total
+
+
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("part", ["rotation", "translation"])
+def test_errors_of_the_minimal_size_are_found_at_the_stated_power(planar: bool, part: str) -> None:
+    """Planted in the worst direction of one edge, over fresh noise; and, as a control, none planted: the level."""
+    made = network(planar)
+    graph, truth, trials = made.graph, made.truth, 250
+    exact = measure_again_exactly(graph, truth)
+    posterior = Posterior(exact)
+    found = reliability(exact, truth, edge_predictions(posterior, truth))
+    edge = 3
+    size = np.radians(found.mde_rot_deg[edge]) if part == "rotation" else found.mde_trans[edge]
+    direction = worst_direction(exact, truth, edge, part, planar)
+    rng = np.random.default_rng(7)
+    hits = {0.0: 0, 1.0: 0, 0.3: 0}
+    for _ in range(trials):
+        fresh = measure_again(graph, truth, rng)
+        for share in hits:
+            spoilt = planted(fresh, edge, part, share * size * direction)
+            fit = Posterior(spoilt)
+            poses = minimise(Curvature(fit), truth).poses
+            predictions = edge_predictions(fit, poses)
+            assert predictions is not None
+            z2, freedom = predictions.distance
+            hits[share] += special.gammaincc(0.5 * freedom[edge], 0.5 * z2[edge]) < 0.001
+    error = np.sqrt(0.8 * 0.2 / trials)
+    assert abs(hits[1.0] / trials - 0.8) < 4 * error
+    assert hits[0.0] <= 3  # 0.25 expected
+    assert hits[0.3] / trials < 0.3  # negative control: a third of the size is mostly missed
+
+
+def measure_again_exactly(graph: tempose.PoseGraph, truth: tempose.Poses) -> tempose.PoseGraph:
+    from tempose.simulation.measuring import Noise, measured_with
+
+    still = np.tile([1.0, 0.0, 0.0, 0.0], (graph.n_edges, 1))
+    return measured_with(graph, truth, Noise(still, np.zeros((graph.n_edges, 3))))
+
+
+def worst_direction(graph: tempose.PoseGraph, truth: tempose.Poses, edge: int, part: str, planar: bool) -> np.ndarray:
+    from tempose.optimum.prediction import whitened_residuals
+
+    predictions = edge_predictions(Posterior(graph), truth)
+    assert predictions is not None
+    A = whitened_residuals(graph, truth)[1][edge]
+    M = (
+        (A.T @ predictions.covariance[edge] @ A)[:3, :3]
+        if part == "rotation"
+        else (A.T @ predictions.covariance[edge] @ A)[3:, 3:]
+    )
+    axes = ([2] if part == "rotation" else [0, 1]) if planar else [0, 1, 2]
+    direction = np.zeros(3)
+    direction[axes] = np.linalg.eigh(M[np.ix_(axes, axes)])[1][:, 0]
+    return direction
+
+
+def planted(graph: tempose.PoseGraph, edge: int, part: str, error: np.ndarray) -> tempose.PoseGraph:
+    from dataclasses import replace
+
+    wxyz, t = np.array(graph.j_from_i_wxyz), np.array(graph.j_from_i_t)
+    if part == "rotation":
+        wxyz[edge] = quat.multiply(quat.exp(error), wxyz[edge])
+    else:
+        t[edge] += error
+    return replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t)
+
+
+# ---------------------------------------------------------------------- the global test
+
+
+def test_the_global_test_rejects_at_its_level_and_sees_wrong_noise() -> None:
+    made = network(True)
+    rng = np.random.default_rng(3)
+    trials, failed, doubled = 300, 0, 0
+    for _ in range(trials):
+        fresh = Posterior(measure_again(made.graph, made.truth, rng))
+        poses = minimise(Curvature(fresh), made.truth).poses
+        statistic = 2.0 * float(np.sum(fresh.energies(poses)))
+        freedom = float(made.graph.freedom.sum()) - Curvature(fresh).determined(poses)
+        failed += not GlobalTest(statistic, freedom).passed
+        doubled += not GlobalTest(4.0 * statistic, freedom).passed  # noise that is twice what was stated
+    assert abs(failed / trials - 0.05) < 4 * np.sqrt(0.05 * 0.95 / trials)
+    assert doubled / trials > 0.8  # of few degrees of freedom
+
+
+def test_the_global_test_by_hand() -> None:
+    test = GlobalTest(30.0, 10.0)
+    np.testing.assert_allclose(test.bounds, stats.chi2.ppf([0.025, 0.975], 10) / 10)
+    assert test.passed is False and "failed: variance factor 3" in tempose.describe.global_test(test)
+    assert GlobalTest(0.0, 0.0).passed is None and GlobalTest(0.0, 0.0).facts()["bounds"] is None
+    assert "nothing to test" in tempose.describe.global_test(GlobalTest(0.0, 0.0))
+
+
+# ---------------------------------------------------------------------- ellipses
+
+
+def test_ellipses_by_hand() -> None:
+    """East σ 3, north σ 1: the major axis points east, azimuth 90°; turned 30° clockwise it is at 120°."""
+    turn = np.radians(-30.0)
+    R = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    flat = np.diag([9.0, 1.0, 4.0])
+    found = error_ellipses(np.array([flat, R @ flat @ R.T, np.full((3, 3), np.nan)]))
+    np.testing.assert_allclose(found.major[:2], 3 * np.sqrt(5.991464547), rtol=1e-8)
+    np.testing.assert_allclose(found.minor[:2], np.sqrt(5.991464547), rtol=1e-8)
+    np.testing.assert_allclose(found.azimuth_deg[:2], [90.0, 120.0])
+    np.testing.assert_allclose(found.sigma_vertical[:2], 2.0)
+    assert np.isnan(found.major[2])
+    with pytest.raises(OptionError):
+        error_ellipses(flat[None], 1.0)
+
+
+def test_ellipses_hold_the_share_they_say() -> None:
+    rng = np.random.default_rng(5)
+    root = np.array([[0.3, 0.0, 0.0], [0.5, 0.2, 0.0], [0.1, 0.1, 0.4]])
+    found = error_ellipses((root @ root.T)[None])
+    points = rng.standard_normal((20000, 3)) @ root.T
+    along = np.radians(found.azimuth_deg[0])
+    axis = np.array([np.sin(along), np.cos(along)])
+    u, v = points[:, :2] @ axis, points[:, :2] @ [axis[1], -axis[0]]
+    inside = (u / found.major[0]) ** 2 + (v / found.minor[0]) ** 2 < 1.0
+    assert abs(inside.mean() - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 20000)
+
+
+def test_relative_ellipses_are_of_the_difference() -> None:
+    solution = tempose.solve(network(False).graph, draws=0)
+    laplace = solution.laplace
+    assert laplace is not None
+    joint = laplace.joint(2, 7)
+    sigma = joint[3:6, 3:6] + joint[9:, 9:] - joint[3:6, 9:] - joint[9:, 3:6]
+    np.testing.assert_allclose(solution.ellipses(pairs=[(2, 7)]).major, error_ellipses(sigma[None]).major, rtol=1e-9)
+    near, far = solution.ellipses(pairs=[(6, 7)]).major[0], solution.ellipses(nodes=[7]).major[0]
+    assert near < far  # errors that both share are not in their difference
+    other = tempose.solve(network(False).graph, draws=0, gauge="centroid")
+    with pytest.raises(ArgumentError, match="held nodes"):
+        other.ellipses(pairs=[(2, 7)])
