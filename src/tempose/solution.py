@@ -29,7 +29,7 @@ from tempose.analysis.modes import Modes
 from tempose.analysis.overview import precisions
 from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.analysis.summary import NodeSummary, median_sigma, relative_summary, reported, summarise
-from tempose.analysis.trust import Doubt, Evidence, Judgement, doubts_from, judge
+from tempose.analysis.trust import Circumstances, Doubt, Judgement, doubts_from, judge
 from tempose.errors import ArgumentError, DrawsError, GraphError, OptionError, printable
 from tempose.geometry import align
 from tempose.io.covariances import CovarianceTable
@@ -498,7 +498,7 @@ class Solution:
         """Whether to trust all this, why not, and what to try next."""
         robust = self.options.robust
         ended = self.status not in (Status.STALLED, Status.DIVERGED) and self.optimiser_status != "step limit"
-        evidence = Evidence(
+        evidence = Circumstances(
             converged=ended,
             certificate=self.certificate,
             probabilities=[one.probability for one in self.explanations],

@@ -19,7 +19,7 @@ from tempose.analysis.diagnostics import RHAT_BAD, Level, Trouble
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
 
-__all__ = ["Doubt", "Evidence", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
+__all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
 
 HARDLY_DETERMINED_DEG = 30.0  # per axis: by then a frame of reference has no use
 FAR_OFF = 2.0  # factor by which error bars are too small
@@ -108,7 +108,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Circumstances:
     """What a solve knows beside its analysis.
 
     Attributes
@@ -142,7 +142,7 @@ def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ..
     return tuple((Doubt(name), math.nan if value is None else float(value)) for name, value in facts)
 
 
-def judge(analysis: Analysis, evidence: Evidence) -> Judgement:
+def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     """Weigh everything that was found."""
     findings = [
         *_search(evidence),
@@ -154,7 +154,7 @@ def judge(analysis: Analysis, evidence: Evidence) -> Judgement:
     return Judgement(tuple(sorted(findings, key=lambda one: -one.trust.weight)))
 
 
-def _search(evidence: Evidence) -> Iterator[Finding]:
+def _search(evidence: Circumstances) -> Iterator[Finding]:
     """Of the optimum, its competitors, and what came up on the way."""
     if not evidence.converged:
         yield Finding(Doubt.NOT_CONVERGED, Trust.NOT)
@@ -174,7 +174,7 @@ def _search(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _fit(analysis: Analysis, evidence: Evidence) -> Iterator[Finding]:
+def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     """Whether the measurements agree with each other and with their noise."""
     checks, chi = analysis.edge_checks, analysis.reduced_chi_square
     if checks.determined and not checks.n_checked:
@@ -223,7 +223,7 @@ def _draws(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(Doubt.DRAWS_TOO_FEW, Trust.CARE, worth)
 
 
-def _proof(evidence: Evidence) -> Iterator[Finding]:
+def _proof(evidence: Circumstances) -> Iterator[Finding]:
     """That the poses may be a local optimum: only where a proof was possible, and about all edges."""
     proof = evidence.certificate
     if proof is None or evidence.robust or proof.certified is not False:

@@ -3,8 +3,8 @@ r"""The posterior of an adjusted bundle: what image noise leaves open, what the 
 **Noise.** With the loss ρ of the adjustment (least squares, or Cauchy), weights :math:`w = \rho'`, the estimate scatters with
 :math:`S^{-1} M S^{-1}`; S has the curvature of the loss, which over directions of a residual averages to :math:`w^2` for
 Cauchy's. M is estimated twice. *Plain*: residuals independent and alike, :math:`M = s^2 S`. *Cluster-robust*:
-:math:`M = \sum_c g_c g_c^T` over neighbourhoods c of points, whatever their residuals have in common. Few neighbourhoods know well how uncertain each camera is,
-but not all directions, so the two are mixed,
+:math:`M = \sum_c g_c g_c^T` over neighbourhoods c of points, whatever their residuals have in common. Few neighbourhoods know
+well how uncertain each camera is, but not all directions, so the two are mixed,
 
 .. math:: \Sigma = \frac{p\, \kappa s^2 S^{-1} + C \sum_c x_c x_c^T}{p + C}, \quad x_c = S^{-1} g_c,
 
