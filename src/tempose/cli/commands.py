@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -18,12 +17,15 @@ class Parser(argparse.ArgumentParser):
     """A parser that tells a mistake in one line, with the word that was probably meant; ``1e3`` is a whole number."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
+        super().__init__(*arguments, **{**more, "exit_on_error": False})
         self.register("type", int, whole_number)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As usual, but refuses what it does not know: it alone has the options to compare it with."""
-        found, unknown = super().parse_known_args(args, namespace)
+        try:
+            found, unknown = super().parse_known_args(args, namespace)
+        except argparse.ArgumentError as error:
+            self.error(f"{error.argument_name}: {error.message}" if error.argument_name else error.message)
         if unknown:
             first = unknown[0]
             named = first.partition("=")[0]
@@ -31,15 +33,15 @@ class Parser(argparse.ArgumentParser):
             self.error(what + meant(named, self._option_string_actions))
         return found, unknown
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is not among the choices, with the one that is most like it, or all."""
+        if action.choices is not None and value not in action.choices:
+            known = meant(str(value), map(str, action.choices)) or f"; there are {', '.join(map(str, action.choices))}"
+            raise argparse.ArgumentError(action, f"there is no {value!r}{known}")
+
     def error(self, message: str) -> NoReturn:
         """One line, and where the help is."""
-        choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)", message, re.S)
-        if choice is not None:
-            where, given, listed = choice.groups()
-            words = [word.strip(" '") for word in listed.split(",")]
-            known = meant(given, words) or f"; there are {', '.join(words)}"
-            message = f"{where}: there is no {given!r}{known}"
-        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')} (help: {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {message} (help: {self.prog} --help)\n")
 
 
 def whole_number(text: str) -> int:

@@ -97,9 +97,9 @@ def _write_ellipses(
     arguments: argparse.Namespace, solution: Solution, pairs: list[tuple[int | str, int | str]] | None
 ) -> int:
     """Write error ellipses of nodes, or relative ones of pairs."""
+    from tempose._support.files import write_atomically
     from tempose._support.tables import csv_text
     from tempose.errors import FileError
-    from tempose.io._text import write_text
     from tempose.io.csvfile.tables import name_text
 
     if not str(arguments.output).endswith((".csv", ".csv.gz")):
@@ -113,7 +113,7 @@ def _write_ellipses(
     keys = ["id"] if pairs is None else ["a", "b"]
     header = [*keys, "ellipse_a", "ellipse_b", "azimuth_deg", "sigma_vertical"]
     columns = [found.major, found.minor, found.azimuth_deg, found.sigma_vertical]
-    write_text(arguments.output, csv_text(header, [*names, *columns]))
+    write_atomically(arguments.output, csv_text(header, [*names, *columns]).encode())
     what = "nodes" if pairs is None else "pairs"
     console.say(arguments, f"{arguments.output}: 95% ellipses of {len(found.major)} {what} ({solution.gauge})")
     console.emit(arguments, {"output": arguments.output, "rows": len(found.major), "confidence": found.confidence})

@@ -91,7 +91,7 @@ def grow_by_ears(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
     growth = _Growth(graph, links, extent, rng, own)
-    parts: list[_Part] = []
+    parts: list[_Patch] = []
     reached = np.zeros(graph.n_nodes, dtype=bool)
     while (seed := growth.seed(reached)) is not None:
         part = growth.run(seed)
@@ -115,7 +115,7 @@ def joined(graph: PoseGraph, poses: Poses, inside: Mask, weight: Array) -> Poses
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Patch:
     poses: Poses
     placed: Mask
     accepted: Mask
@@ -270,7 +270,7 @@ class _Growth:
 
     # ------------------------------------------------------------------ growth
 
-    def run(self, seed: list[int]) -> _Part:
+    def run(self, seed: list[int]) -> _Patch:
         """Grow from a cycle as far as ears lead."""
         graph, n, m = self.graph, self.graph.n_nodes, self.graph.n_edges
         accepted, placed, blame = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool), np.zeros(m)
@@ -311,9 +311,9 @@ class _Growth:
                 kept = self._without_misfits(poses, accepted)
                 barred |= accepted & ~kept
                 accepted = kept
-        return _Part(poses, placed, accepted, np.where(barred, math.inf, blame))
+        return _Patch(poses, placed, accepted, np.where(barred, math.inf, blame))
 
-    def together(self, parts: list[_Part]) -> Eared:
+    def together(self, parts: list[_Patch]) -> Eared:
         """All parts in one frame: joined by edges that are probably right, and seldom suspected."""
         graph = self.graph
         inside, part_of = np.zeros(graph.n_edges, dtype=bool), np.full(graph.n_nodes, -1)
