@@ -107,7 +107,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "and pycolmap.",
     ),
     "point-uncertainty": Entry(
-        "error bars of points against depth, number of views and angle",
+        "error bars of points against depth, views and angle",
         "Figures 4 and 5, in colours only: distant points and those of few views are less sure. Needs the data sets epfl and "
         "dino, and pycolmap.",
     ),
@@ -120,7 +120,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "Not in the paper, which has no error bars of cameras. Needs pycolmap.",
     ),
     "threedmatch": Entry(
-        "rotation and translation error of every method on five real scans",
+        "errors of every method on five real scans",
         "Not in the paper: SE(3) with metric translations and wrong registrations that agree with each other. Needs the data "
         "set threedmatch.",
     ),
