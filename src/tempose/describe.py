@@ -37,7 +37,7 @@ from tempose.outliers.competing import Alternative
 from tempose.outliers.correlation import NOTABLE, ChainCorrelation
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.noise import FEWEST_SPARE, GROUPS, MOTIONS, Parameters
-from tempose.outliers.solutions import Competitor, Explanation, RobustSolution
+from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.sampler import Cause, Reason
 
@@ -47,6 +47,7 @@ __all__ = [
     "certificate",
     "competing",
     "competitor",
+    "contested",
     "correlated_errors",
     "distrusted",
     "edge_checks",
@@ -111,27 +112,27 @@ def listed(names: Sequence[object], most: int) -> str:
 # ---------------------------------------------------------------------- all in all
 
 
-def judgement(found: Judgement, checks: EdgeChecks, explanations: Sequence[Explanation], reasons: Sequence[str]) -> str:
+def judgement(found: Judgement, checks: EdgeChecks, weighing: Weighing | None, reasons: Sequence[str]) -> str:
     """Whether to trust a result, and the one reason that matters most: ``do not trust it: 600 of 814 edges contradict the rest``.
 
     ``reasons`` are what to say where there is no doubt.
     """
-    why = doubt(found.findings[0], checks, explanations) if found.findings else ", ".join(reasons)
+    why = doubt(found.findings[0], checks, weighing) if found.findings else ", ".join(reasons)
     return f"{found.trust}: {why}"
 
 
-def further_doubts(found: Judgement, checks: EdgeChecks, explanations: Sequence[Explanation]) -> list[str]:
+def further_doubts(found: Judgement, checks: EdgeChecks, weighing: Weighing | None) -> list[str]:
     """What else speaks against a result, and what to do next, one line each."""
-    rest = [doubt(one, checks, explanations) for one in found.findings[1:]]
+    rest = [doubt(one, checks, weighing) for one in found.findings[1:]]
     lines = [f"also: {'; '.join(rest)}"] if rest else []
     return [*lines, f"next: solve again with {' '.join(found.options)}"] if found.options else lines
 
 
-def doubt(one: Finding, checks: EdgeChecks, explanations: Sequence[Explanation]) -> str:
+def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
     """A reason not to trust a result, as part of a sentence."""
     value, count = one.value, 0 if math.isnan(one.value) else round(one.value)
-    if one.doubt is Doubt.UNDECIDED:
-        return explained(explanations)
+    if one.doubt is Doubt.UNDECIDED and weighing is not None:
+        return contested(weighing)
     return {
         Doubt.NOT_CONVERGED: "the optimiser did not converge, so the poses may be far from the best",
         Doubt.NO_ERROR_BARS: "not all poses are determined, so there are no error bars",
@@ -737,6 +738,19 @@ def explained(explanations: Sequence[Explanation]) -> str:
     several = f"{', '.join(each[:-1])} and {each[-1]}" if len(each) > 1 else each[0]
     others = f"; {rest} for others" if rest else ""
     return f"{number} explanation{'s' * (len(each) > 1)}: {several}{others}"
+
+
+def contested(weighing: Weighing) -> str:
+    """What the first line says where other explanations have to be told: how many, or which parts single edges hold."""
+    if weighing.loose is None:
+        return explained(weighing.explanations)
+    parts, nodes = len(np.unique(weighing.loose[weighing.loose >= 0])), int(np.sum(weighing.loose >= 0))
+    share, *_ = shares([weighing.explanations[0].probability])
+    verb = "hangs" if parts == 1 else "hang"
+    return (
+        f"{_count(nodes, 'node')} of {len(weighing.loose)}, in {_count(parts, 'part')}, {verb} on single edges that others "
+        f"contradict; all of these are right with probability {share}"
+    )
 
 
 def shares(probabilities: Sequence[float]) -> list[str]:

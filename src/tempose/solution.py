@@ -425,7 +425,7 @@ class Solution:
         trust = {
             "verdict": found.trust,
             "findings": [
-                {**one.facts(), "sentence": describe.doubt(one, self.edge_checks, self.explanations)}
+                {**one.facts(), "sentence": describe.doubt(one, self.edge_checks, self.weighing)}
                 for one in found.findings
             ],
             "next": list(found.options),
@@ -513,7 +513,7 @@ class Solution:
     @property
     def headline(self) -> str:
         """The first line of :meth:`summary`: whether to trust the result, and the one reason that matters most."""
-        return describe.judgement(self.judgement, self.edge_checks, self.explanations, self._reasons())
+        return describe.judgement(self.judgement, self.edge_checks, self.weighing, self._reasons())
 
     def _reasons(self) -> list[str]:
         """What speaks for the result, where nothing speaks against it."""
@@ -544,7 +544,7 @@ class Solution:
         graph = self.graph
         lines = [
             self.headline,
-            *describe.further_doubts(self.judgement, self.edge_checks, self.explanations),
+            *describe.further_doubts(self.judgement, self.edge_checks, self.weighing),
             *self._explanation_lines(),
             self._counts,
             f"U = {self.potential:.6g} at the estimate; graph consistency {graph_consistency(graph, self.estimate):.4f}",
@@ -572,14 +572,15 @@ class Solution:
             lines.append(describe.edge_checks(self.edge_checks))
         else:
             lines += [describe.noise(self.verdicts), describe.distrusted(self.verdicts, contested=self.is_contested)]
-            if self.weighing is None and len(self.verdicts.distrusted):
+            by_edge = self.weighing is None or self.weighing.loose is not None
+            if by_edge and len(self.verdicts.distrusted):
                 lines.append(describe.INDEPENDENT)
         if self.certificate is not None and self.is_proof_a_detail:
             lines.append(describe.kept_proof(self.certificate))
         return lines
 
     def _explanation_lines(self) -> list[str]:
-        if not self.is_contested:
+        if self.weighing is None or not self.is_contested:
             return []
         nodes = [self.explanation_nodes(k) for k in range(len(self.explanations))]
         return describe.explanations(self.explanations, self.graph, nodes)

@@ -126,4 +126,4 @@ def test_every_doubt_has_its_words(good):
     first = tempose.solve(scaled(good, 0.6), draws=0).judgement.findings[0]
     for one in Doubt:
         if one is not Doubt.UNDECIDED:
-            assert describe.doubt(replace(first, doubt=one), solution.edge_checks, ())
+            assert describe.doubt(replace(first, doubt=one), solution.edge_checks, None)

@@ -191,7 +191,10 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         trust = Trust.NOT if off > FAR_OFF or off < 0.1 else Trust.CARE
         yield Finding(doubt, trust, off, ("--noise", "auto"))
     verdicts = analysis.verdicts
-    if verdicts is not None and analysis.weighing is None:
+    by_edge = (
+        analysis.weighing is None or analysis.weighing.loose is not None
+    )  # each wrong edge taken for a mistake of its own
+    if verdicts is not None and by_edge:
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)

@@ -21,10 +21,10 @@ from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
 
-_REPORTED = 4  # explanations, at most
-_LEAST = 0.02  # probability of one that is reported
+REPORTED = 4  # explanations, at most
+LEAST = 0.02  # probability of one that is reported
 _ANCHORS = 9  # nodes from which two sets of poses are compared
-_IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong
+IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong
 
 
 def solve_explained(
@@ -41,7 +41,7 @@ def solve_explained(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
     groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
-    reported = [group for group in groups if group.probability >= _LEAST][:_REPORTED] or groups[:1]
+    reported = [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
     fits: list[RobustFit] = []
     for group in reported:
         prior = _prior(candidates, group.members[0], bones, own)
@@ -63,7 +63,8 @@ def solve_explained(
                 rest += weight * fitted
     explanations = tuple(
         Explanation(
-            group.probability, found.poses, found.likelihood.prior, _moved(graph, fits[0].poses, found.poses, search),
+            group.probability, found.poses, found.likelihood.prior,
+            moved_nodes(graph, fits[0].poses, found.poses, (search.sigma_rot, search.sigma_trans)),
             np.flatnonzero(bones.edges)[candidates.found[group.members[0]].given_up],
         )
         for group, found in zip(reported, fits, strict=True)
@@ -77,7 +78,7 @@ def _fitted(graph: PoseGraph, start: Poses, options: RobustOptions, prior: Array
     Fixes and sightings were placed robustly, which may leave a right one out.
     """
     found = fit(graph, start, options, own_probability=prior)
-    believed = ~(prior <= _IF_FALSE)
+    believed = ~(prior <= IF_FALSE)
     if is_all or graph.with_edges(believed).n_components > graph.n_components:
         return found
     wanted = minimise(Curvature(Posterior(graph.with_edges(believed))), start).poses
@@ -115,7 +116,7 @@ def _prior(candidates: Candidates, k: int, bones: Skeleton, own: Array) -> Array
     called_wrong = clusters.spread(~one.believed & (clusters.size > 1), False).astype(bool)
     called_wrong[one.given_up] = True
     wrong = _whole(called_wrong, bones, 0.0) > 0.5
-    return np.where(wrong & ~(own == 1.0), _IF_FALSE, own)
+    return np.where(wrong & ~(own == 1.0), IF_FALSE, own)
 
 
 def _whole(of_skeleton: AnyArray, bones: Skeleton, elsewhere_: float) -> Array:
@@ -150,9 +151,9 @@ class _Views:
         return bool(np.any(~np.any(apart, axis=1)))
 
 
-def _moved(graph: PoseGraph, a: Poses, b: Poses, search: ExplanationSearch) -> Index:
-    """Rows of the nodes with an orientation that lie elsewhere."""
+def moved_nodes(graph: PoseGraph, a: Poses, b: Poses, sigmas: tuple[float, float]) -> Index:
+    """Rows of the nodes with an orientation that lie elsewhere; σ of an edge in radians and length."""
     rows = np.flatnonzero(~graph.is_landmark)
     rows = rows[rows != graph.world] if graph.world is not None else rows
     names = [graph.node_ids[k] for k in rows]
-    return np.asarray(rows[_apart(a.select(names), b.select(names), (search.sigma_rot, search.sigma_trans))])
+    return np.asarray(rows[_apart(a.select(names), b.select(names), sigmas)])

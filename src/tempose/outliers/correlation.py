@@ -14,9 +14,9 @@ it does not close over all of its edges. So their sums over L consecutive edges,
 for rotations and for translations and for L = 2, 4, 8, …, are compared with those of drawn independent ε, projected in the
 same way: one factorisation, and a solve per draw. The largest excess of log T, in standard deviations, among the lengths is
 ranked among those of the draws; its p-value is that of a Monte Carlo test, exactly uniform for independent Gaussian errors as far
-as the problem is linear. A small one is confirmed by more draws: only at most 2 in 1000 count. How many times larger than for
-independent errors √T is says how much too small σ is over such a distance, at least: the fit takes its share of what errors
-add up to.
+as the problem is linear. A small one is confirmed by more draws: only at most 2 in 1000 count.
+How many times larger than for independent errors √T is says how much too small σ is over such a distance,
+at least: the fit takes its share of what errors add up to.
 """
 
 from __future__ import annotations

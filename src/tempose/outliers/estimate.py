@@ -14,12 +14,14 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
+from tempose.model.robust import outlier_spread
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import Candidates, ExplanationSearch
+from tempose.outliers.joins import rejoined, weigh_joins
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.repeats import Repeats, counted_once
@@ -118,6 +120,7 @@ def solve_robust(
         bones = skeleton(graph)
         sequence = Sequence.of(bones.graph)
         if sequence is not None:
+            stated_spread = options.outlier_sigma or outlier_spread(bones.graph)
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
             search = ExplanationSearch(sequence, own[bones.edges], rng)
             grown = grow_from_chain(sequence, own[bones.edges])
@@ -125,11 +128,9 @@ def solve_robust(
                 candidates = explain(search, bones, hints, grown)
                 return solve_explained(graph, bones, search, candidates, options, own)
             starts.append(bones.completed(grown.poses))
-            eared = grow_by_ears(
-                sequence.graph, sequence.is_link, extent(sequence.chain_poses), rng.spawn(1)[0], own[bones.edges]
-            )
-            if eared is not None:
-                starts.append(bones.completed(eared.poses))
+            wide, ears = extent(sequence.chain_poses), rng.spawn(1)[0]
+            eared = grow_by_ears(sequence.graph, sequence.is_link, wide, ears, own[bones.edges])
+            starts += [bones.completed(one.poses) for one in eared]
             links[bones.edges] = sequence.is_link
             if by_cluster:
                 repeats = Repeats.of(search.clusters, bones.edges)
@@ -143,10 +144,20 @@ def solve_robust(
             options = replace(options, least_scales=least)
             fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
             chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+    if chain is not None:
+        best = sorted(_trusting(fits, own), key=lambda found: -found.log_evidence)[:_MOST_UNTRUSTING]
+        near = replace(options, outlier_sigma=stated_spread)
+        fits += [counted_once(_fit(graph, found.poses, near, own, links), repeats) for found in best]
+        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+        options = replace(options, outlier_sigma=chosen.parameters.outlier_sigma)
+        fits.append(counted_once(_fit(graph, rejoined(chosen, bones), options, own, links), repeats))
+        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
-    return RobustSolution(chosen, competitors, tuple(new))
+    by_edges_alone = chain is not None and bones.is_all  # fixes and landmarks hold parts, too
+    weighing = weigh_joins(chosen, bones) if by_cluster and by_edges_alone else None
+    return RobustSolution(chosen, competitors, tuple(new), weighing)
 
 
 def _is_whole(sequence: Sequence, grown: Grown, edges: Mask, chosen: RobustFit) -> bool:

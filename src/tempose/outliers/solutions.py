@@ -46,11 +46,15 @@ class Weighing:
     An edge that is right with probability p, if the first explanation is true, is right with ``share · p + rest``: ``share`` (m,)
     is the probability of the first explanation, less where nothing confirms what places a part, and ``rest`` (m,) the probability
     that another one is true and the edge right.
+
+    ``loose`` (n,) is set where explanations differ in how single edges join parts (:mod:`tempose.outliers.joins`): the number of
+    the part that each node is in, −1 for those that no contested edge holds.
     """
 
     explanations: tuple[Explanation, ...]
     share: Array
     rest: Array
+    loose: Index | None = None
 
     def verdict(self, inlier_probability: Array) -> Array:
         """Probability (m,) that each edge is right, from that given the first explanation."""
@@ -71,6 +75,7 @@ class Weighing:
             **stacked,
             "prior": np.stack([one.prior for one in self.explanations]),
             "moved": moved, "given_up": given_up, "share": self.share, "rest": self.rest,
+            **({} if self.loose is None else {"loose": self.loose}),
         }  # fmt: skip
 
     @classmethod
@@ -86,7 +91,7 @@ class Weighing:
             )
             for k in range(len(saved["probability"]))
         )
-        return cls(explanations, saved["share"], saved["rest"])
+        return cls(explanations, saved["share"], saved["rest"], saved.get("loose"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,7 +153,7 @@ def _trust(solution: Solution) -> Fact:
     found, nodes = solution.judgement, solution.nodes
     tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
     why = solution.headline.partition(": ")[2]
-    more = describe.further_doubts(found, solution.edge_checks, solution.explanations)
+    more = describe.further_doubts(found, solution.edge_checks, solution.weighing)
     if nodes is not None:
         more.append(f"median 1σ per axis{_condition(solution)}: {describe.sigmas(nodes)}")
     return Fact("verdict", found.trust.capitalize(), "\n".join([why, *more]), tones[found.trust])
@@ -241,7 +241,8 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
                 ends[kept], ends[one.given_up],
             )
         )  # fmt: skip
-    headline = describe.explained(found)
+    assert solution.weighing is not None
+    headline = describe.contested(solution.weighing)
     return Explanations(headline[0].upper() + headline[1:], _WHAT_HOLDS, cards, graph.is_planar)
 
 

@@ -1,8 +1,8 @@
 """Kernels of :mod:`tempose.outliers.search.ears`: shortest ways through a graph, and what errors add up to along them.
 
-What errors add up to is kept as eleven *sums* over the edges of a way, in a fixed order: of σ_R², of σ_R² x (3), of σ_R² x xᵀ
-(its six different numbers, row by row) and of σ_t², x the middle of an edge in the world. They are enough to know the
-covariance of where the way leads to, seen from any point.
+What errors add up to is kept as eleven *sums* over the edges of a way, in a fixed order: of σ_R², of σ_R² x (3), of σ_R² x xᵀ (its
+six different numbers, row by row) and of σ_t², x the middle of an edge in the world. They are enough to know the covariance of
+where the way leads to, seen from any point.
 """
 
 from __future__ import annotations

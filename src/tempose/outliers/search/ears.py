@@ -39,16 +39,15 @@ from tempose.outliers.search.triangles import HalfEdges
 
 _TAIL = 4.0  # ν of the density of what closes
 _LINK, _LOOP = 0.95, 0.5  # prior probabilities of edges that have none of their own
+# chosen on: simulated trajectories and Manhattan worlds with wrong links, seeds 1 to 3
 _LEVELS = (12.0, 8.0, 5.0, 3.0)  # log odds above which ears are taken in: the evident ones first
 _OPEN = -2.0  # and below which their edges are suspected
-_IDLE = 6  # forests in a row that add nothing: then the next level
+# chosen on: simulated trajectories and Manhattan worlds with wrong links, seeds 1 to 3
+_IDLE = 15  # forests in a row that add nothing: then the next level
 _BLAME = 3.0  # cost of an edge that is suspected of all of an ear that does not come back
 _LONGEST = 60  # edges of an ear
 _FITS = 12.0  # squared residual per number, in units of σ, above which an edge that was taken in leaves again
-_FACTORS = (
-    np.geomspace(1.0 / 40.0, 40.0, 11),
-    np.geomspace(1.0 / 1.6, 1.6, 5),
-)  # of the stated noise, then around the best
+_FACTORS = np.geomspace(1.0 / 40.0, 40.0, 11), np.geomspace(1.0 / 1.6, 1.6, 5)  # of the stated noise; then of the best
 _STATED = math.log(10.0)  # σ of the logarithm of such a factor, beforehand
 _SO3 = math.log(8.0 * math.pi**2)  # volume of all rotations, and of those in the plane
 _SO2 = math.log(2.0 * math.pi)
@@ -78,8 +77,10 @@ class Eared:
 
 def grow_by_ears(
     graph: PoseGraph, links: Mask, extent: float, rng: np.random.Generator, own: Array | None = None
-) -> Eared | None:
-    """Grow from the most evident cycle, then from the most evident one that was not reached, and so on; ``None`` if there is none.
+) -> tuple[Eared, ...]:
+    """Grow from the most evident cycle, then from the most evident one that was not reached, and so on.
+
+    Three times, the first time as far as evident ears lead, and then with less evident ones, too; nothing if no cycle closes.
 
     Parameters
     ----------
@@ -91,16 +92,8 @@ def grow_by_ears(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
     growth = _Growth(graph, links, extent, rng, own)
-    parts: list[_Patch] = []
-    reached = np.zeros(graph.n_nodes, dtype=bool)
-    while (seed := growth.seed(reached)) is not None:
-        part = growth.run(seed)
-        new = part.placed & ~reached
-        if not np.any(new):  # pragma: no cover - a seed has a node that was not reached
-            break
-        reached |= part.placed
-        parts.append(part)
-    return growth.together(parts) if parts else None
+    found = [growth.parts(_LEVELS[:count]) for count in range(2, len(_LEVELS) + 1)]
+    return tuple(growth.together(parts) for parts in found if parts)
 
 
 def joined(graph: PoseGraph, poses: Poses, inside: Mask, weight: Array) -> Poses:
@@ -128,8 +121,7 @@ class _Ears:
 
     edge: Index  # (k,)
     ends: Index  # (k, 2) nodes of the forest that they join
-    odds: Array  # (k,)
-    fresh: Index  # (k,) edges not yet accepted
+    odds: Array  # (k,) of all their edges being right
 
 
 class _Growth:
@@ -254,13 +246,13 @@ class _Growth:
                     best, self.scales = merit, (float(s), float(t))
             center = self.scales
 
-    def seed(self, reached: Mask) -> list[int] | None:
+    def seed(self, reached: Mask, least: float) -> list[int] | None:
         """Edges of the cycle that closes most evidently, of those that have a node not yet reached."""
         cycles = self.cycles
         gain = self._gain(cycles.closing, self.scales)
         odds = _log_odds(np.array([sum(self.log_prior[p]) for p in cycles.paths]) + self.log_prior[cycles.edge], gain)
         for k in np.argsort(-odds, kind="stable").tolist():
-            if odds[k] < _LEVELS[-1]:
+            if odds[k] < least:
                 return None
             edges = [int(cycles.edge[k]), *cycles.paths[k]]
             nodes = np.concatenate([self.graph.edge_i[edges], self.graph.edge_j[edges]])
@@ -270,8 +262,17 @@ class _Growth:
 
     # ------------------------------------------------------------------ growth
 
-    def run(self, seed: list[int]) -> _Patch:
-        """Grow from a cycle as far as ears lead."""
+    def parts(self, levels: tuple[float, ...]) -> list[_Patch]:
+        """Parts grown from one seed after the other."""
+        out: list[_Patch] = []
+        reached = np.zeros(self.graph.n_nodes, dtype=bool)
+        while (seed := self.seed(reached, levels[-1])) is not None:
+            out.append(self.run(seed, levels))
+            reached |= out[-1].placed
+        return out
+
+    def run(self, seed: list[int], levels: tuple[float, ...]) -> _Patch:
+        """Grow from a cycle as far as ears with such log odds lead."""
         graph, n, m = self.graph, self.graph.n_nodes, self.graph.n_edges
         accepted, placed, blame = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool), np.zeros(m)
         barred = np.zeros(m, dtype=bool)  # were taken in, and did not fit
@@ -282,7 +283,7 @@ class _Growth:
         poses = Poses(graph.node_ids, forest.wxyz, forest.position)
         placed |= forest.via >= 0
         poses = self._refit(poses, placed, accepted)
-        for level in _LEVELS:
+        for level in levels:
             idle = 0
             while idle < _IDLE:
                 cost = np.where(barred, math.inf, (1.0 + _BLAME * blame) * (1.0 + idle * self.rng.random(m)))
@@ -340,16 +341,13 @@ class _Growth:
         apart = (forest.branch[i] != forest.branch[j]) | (placed[i] & placed[j])
         short = forest.depth[i] + forest.depth[j] < _LONGEST
         edges = np.flatnonzero(~accepted & ~barred & ~used & there & apart & short)
-        # blame may have put a tree edge out of use that joins placed nodes; those are tested by themselves
         if not len(edges):
-            return _Ears(edges, np.zeros((0, 2), dtype=np.int64), np.zeros(0), edges)
+            return _Ears(edges, np.zeros((0, 2), dtype=np.int64), np.zeros(0))
         along = self._log_prior_along(forest)
         gain = self._gain(self._closing(forest, edges, accepted), self.scales)
         prior = along[i[edges]] + along[j[edges]] + self.log_prior[edges]
         odds = _log_odds(prior, gain)
-        return _Ears(
-            edges, np.stack([i[edges], j[edges]], axis=1), odds, forest.depth[i[edges]] + forest.depth[j[edges]]
-        )
+        return _Ears(edges, np.stack([i[edges], j[edges]], axis=1), odds)
 
     def _log_prior_along(self, forest: _Forest) -> Array:
         """Logarithm (n,) of the probability that all edges of the way to a node are right, beforehand."""

@@ -1,0 +1,147 @@
+r"""Parts that a single accepted edge joins, although others say otherwise: which edge is the right one cannot be known.
+
+Edges that are accepted and in no cycle of accepted ones, the bridges, confirm nothing: each fits because it alone says where the
+part beyond it is. Where other edges between the same two sides contradict it, any of them could be the right one instead. Say these
+edges do not agree with each other, so that at most one is right; if e is, all others are wrong, and where the part is then is
+as probable beforehand as any other place. With :math:`w = \pi/(1 - \pi)` of each edge,
+
+.. math::  P(e) = \frac{w_e}{1 + \sum_f w_f},
+
+the 1 being for none of them. All bridges are right together with the product of their probabilities: that is the
+probability of the estimate. Bridges that nothing contradicts, as those of the end of a chain, keep their prior and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tempose._typing import Array, Index, Mask
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers.chained import IF_FALSE, LEAST, REPORTED, moved_nodes
+from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.loose_parts import ACCEPTED
+from tempose.outliers.noise import RobustOptions
+from tempose.outliers.search.ears import joined
+from tempose.outliers.search.skeleton import Skeleton
+from tempose.outliers.solutions import Explanation, Weighing
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Two sides of a graph that one accepted edge joins, and some contradict.
+
+    Attributes
+    ----------
+    edge
+        The accepted edge.
+    nodes
+        Rows of the smaller side.
+    rivals
+        Edges that contradict it.
+    probability
+        That the edge is right.
+    rival_probability
+        The same of each rival (k,).
+    """
+
+    edge: int
+    nodes: Index
+    rivals: Index
+    probability: float
+    rival_probability: Array
+
+
+def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Join, ...]:
+    """All bridges of the accepted edges (m,) that some rejected edge contradicts, the largest sides first.
+
+    Parameters
+    ----------
+    prior
+        Inlier probabilities (m,) beforehand.
+    """
+    rows = np.flatnonzero(accepted)
+    kept, rejected = graph.with_edges(accepted), np.flatnonzero(~accepted)
+    p = np.clip(prior, 1e-12, 1.0 - 1e-12)
+    weight = p / (1.0 - p)
+    found = []
+    for k in kept.bridges.tolist():
+        without = np.ones(kept.n_edges, dtype=bool)
+        without[k] = False
+        part = kept.with_edges(without).component
+        there = part == part[kept.edge_j[k]]
+        here = part == part[kept.edge_i[k]]
+        i, j = graph.edge_i[rejected], graph.edge_j[rejected]
+        rivals = rejected[(there[i] & here[j]) | (here[i] & there[j])]
+        if not len(rivals):
+            continue
+        side = np.flatnonzero(there if there.sum() <= here.sum() else here)
+        total = 1.0 + float(weight[rows[k]]) + float(weight[rivals].sum())
+        found.append(Join(int(rows[k]), side, rivals, float(weight[rows[k]]) / total, weight[rivals] / total))
+    return tuple(sorted(found, key=lambda one: (-len(one.nodes), one.edge)))
+
+
+def rejoined(found: RobustFit, bones: Skeleton) -> Poses:
+    """Parts that accepted edges confirm, as they are, joined by those of the other edges that are likeliest to be right."""
+    return _joined(found, bones, -found.likelihood.log_odds[bones.edges])
+
+
+def _joined(found: RobustFit, bones: Skeleton, weight: Array) -> Poses:
+    graph, poses = bones.graph, found.poses.select(bones.graph.node_ids)
+    inside = found.inlier_probability[bones.edges] > ACCEPTED
+    inside[np.flatnonzero(inside)[graph.with_edges(inside).bridges]] = False
+    return bones.completed(joined(graph, poses, inside, weight))
+
+
+def weigh_joins(found: RobustFit, bones: Skeleton) -> Weighing | None:
+    """What joins that are contested mean for the verdicts, and the most probable other ways; ``None`` if there are none."""
+    graph, own = bones.graph, np.flatnonzero(bones.edges)
+    accepted = found.inlier_probability[bones.edges] > ACCEPTED
+    joins = contested_joins(graph, accepted, found.likelihood.prior[bones.edges])
+    if not joins:
+        return None
+    share, rest = np.ones(found.graph.n_edges), np.zeros(found.graph.n_edges)
+    loose = np.full(found.graph.n_nodes, -1)
+    row = {name: k for k, name in enumerate(found.graph.node_ids)}
+    for number, join in enumerate(joins):
+        share[own[join.edge]], rest[own[join.edge]] = 0.0, join.probability
+        share[own[join.rivals]] = 0.0
+        rest[own[join.rivals]] = np.maximum(rest[own[join.rivals]], join.rival_probability)
+        inside = np.array([row[graph.node_ids[k]] for k in join.nodes])
+        loose[inside[loose[inside] < 0]] = number  # parts of parts are left out
+    first = float(np.prod([join.probability for join in joins]))
+    links = np.flatnonzero(bones.edges)[_is_link(graph)]
+    given_up = links[found.inlier_probability[links] <= ACCEPTED]
+    out = [Explanation(first, found.poses, found.likelihood.prior, np.zeros(0, dtype=np.int64), given_up)]
+    others = [
+        (first * float(p) / join.probability, join.edge, int(rival))
+        for join in joins
+        for rival, p in zip(join.rivals, join.rival_probability, strict=True)
+    ]
+    likely = sorted((one for one in others if one[0] >= LEAST), key=lambda one: -one[0])
+    for probability, edge, rival in likely[: REPORTED - 1]:
+        out.append(_instead(found, bones, probability, edge, rival, links))
+    return Weighing(tuple(out), share, rest, loose)
+
+
+def _instead(found: RobustFit, bones: Skeleton, probability: float, edge: int, rival: int, links: Index) -> Explanation:
+    """The explanation in which a rival joins two sides."""
+    own, p = np.flatnonzero(bones.edges), found.parameters
+    weight = -found.likelihood.log_odds[bones.edges]
+    weight[found.inlier_probability[bones.edges] > ACCEPTED] += 100.0
+    weight[rival], weight[edge] = weight.max() + 1.0, weight.min() - 1.0
+    prior = found.likelihood.prior.copy()
+    prior[own[edge]] = IF_FALSE
+    same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma)
+    other = fit(found.graph, _joined(found, bones, weight), same, own_probability=prior)
+    given_up = links[other.inlier_probability[links] <= ACCEPTED]
+    moved = moved_nodes(found.graph, found.poses, other.poses, found.graph.median_sigmas)
+    return Explanation(probability, other.poses, prior, moved, given_up)
+
+
+def _is_link(graph: PoseGraph) -> Mask:
+    """Edges (m,) between consecutive ids."""
+    number = np.array(graph.node_ids, dtype=np.int64)
+    return np.asarray(np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1)
