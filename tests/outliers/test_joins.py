@@ -1,0 +1,76 @@
+"""Parts that single edges join although others contradict them: their probabilities, and that the first line tells."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import tempose
+from tempose.outliers.joins import contested_joins
+from tempose.solution import Solution
+
+ACCEPTED = 0.5
+
+
+def two_squares() -> tempose.PoseGraph:
+    """Nodes 0 to 3 and 4 to 7, each held by cycles; between them the edge 3 – 4, and 2 – 5 and 1 – 6, which say otherwise."""
+    build = tempose.GraphBuilder(planar=True)
+    for first in (0, 4):
+        for a, b in ((0, 1), (1, 2), (2, 3), (0, 3), (0, 2)):
+            build.add_edge(
+                first + a, first + b, angle=0.0, translation=[b - a, 0.0], sigma_rot_deg=1.0, sigma_trans=0.1
+            )
+    for a, b, t in ((3, 4, 1.0), (2, 5, 20.0), (1, 6, -30.0)):
+        build.add_edge(a, b, angle=0.0, translation=[t, 0.0], sigma_rot_deg=1.0, sigma_trans=0.1)
+    return build.build()
+
+
+def test_probabilities_are_those_of_a_sum_over_all_sets_of_right_edges() -> None:
+    graph, prior = two_squares(), np.full(13, 0.9)
+    prior[-2:] = 0.6, 0.3
+    accepted = np.arange(13) < 11
+    (join,) = contested_joins(graph, accepted, prior)
+    assert (join.edge, join.rivals.tolist()) == (10, [11, 12])
+    assert len(join.nodes) == 4
+    weight = {}
+    for right in itertools.product((True, False), repeat=3):
+        if sum(right) <= 1:  # no two of them agree
+            weight[right] = math.prod(p if one else 1.0 - p for p, one in zip(prior[-3:], right, strict=True))
+    total = sum(weight.values())
+    expected = [sum(w for right, w in weight.items() if right[k]) / total for k in range(3)]
+    assert [join.probability, *join.rival_probability] == pytest.approx(expected)
+    # control: an edge that nothing contradicts keeps its prior, and is not contested
+    assert contested_joins(graph.with_edges(np.arange(13) < 11), accepted[:11], prior[:11]) == ()
+    # nor is there anything to tell if a second edge confirms the first
+    assert contested_joins(graph, np.arange(13) < 12, prior) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planar", [True, False])
+def test_wrong_links_are_found_and_what_hangs_on_single_edges_is_told(planar: bool, tmp_path) -> None:
+    """Before there were ears and joins, such a world was 80° off, its first line "solved"."""
+    made = tempose.simulate(450, shape="manhattan", planar=planar, wrong_odometry=0.05, wrong_loops=0.05, seed=31)
+    solution = tempose.solve(made.graph, robust=True, noise="auto", draws=0, certify=False)
+    assert solution.verdicts is not None and solution.parameters is not None and solution.weighing is not None
+    assert solution.parameters.rotation_scale == pytest.approx(1.0, abs=0.15)
+    assert solution.parameters.translation_scale == pytest.approx(1.0, abs=0.15)
+    p = solution.verdicts.inlier_probability
+    assert np.mean(~made.is_wrong[p > 0.9]) > 0.98
+    assert np.mean(p[~made.is_wrong] > 0.5) > 0.9
+    assert solution.is_contested
+    assert "hang on single edges that others contradict" in solution.headline
+    assert solution.summary().startswith(solution.headline)
+    again = Solution.load(solution.save(tmp_path))
+    assert again.headline == solution.headline
+
+
+@pytest.mark.slow
+def test_where_all_links_are_right_the_first_line_is_as_usual() -> None:
+    made = tempose.simulate(450, shape="manhattan", planar=True, sigma_rot_deg=1.0, wrong_loops=0.1, seed=31)
+    solution = tempose.solve(made.graph, robust=True, noise="auto", draws=0, certify=False)
+    assert not solution.is_contested
+    assert solution.headline.endswith("solved")
+    assert np.all((solution.verdicts.inlier_probability > ACCEPTED) == ~made.is_wrong)
