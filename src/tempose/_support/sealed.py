@@ -85,7 +85,10 @@ def arrays_of(data: bytes, path: Path, remedy: str) -> dict[str, NDArray[Any]]:
     """The arrays of the content of an ``.npz`` file, none of them of Python's objects."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as saved:
-            return {name: saved[name] for name in saved.files}
+            arrays = {name: saved[name] for name in saved.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("something else among the arrays")
+        return arrays
     except Exception:  # a damaged file raises whatever zipfile, zlib or numpy happens to stumble on
         raise DrawsError(f"{shown(path)}: is damaged, or not a file of arrays; {remedy}") from None
 

@@ -63,7 +63,8 @@ class Poses:
             object.__setattr__(self, name, value)
         if len(self.index) != len(self.ids):
             raise GraphError(f"node {first_repeated(self.ids)!r} occurs twice in a set of poses: ids must be unique")
-        off = np.abs(np.linalg.norm(self.wxyz, axis=1) - 1.0)
+        with np.errstate(over="ignore"):
+            off = np.abs(np.linalg.norm(self.wxyz, axis=1) - 1.0)
         if len(off) and off.max() > 1e-6:
             raise GraphError(
                 f"the quaternion of node {self.ids[int(off.argmax())]!r} is not of unit length; normalise it"

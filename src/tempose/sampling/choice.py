@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tempose.dynamics.chain import Dynamics
-from tempose.errors import NotApplicable
+from tempose.errors import DrawsError, NotApplicable
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.laplace import Laplace
@@ -157,7 +157,12 @@ def choose(name: str, problem: Problem, recorded: dict[str, Any] | None = None) 
         If the sampler asked for is not exact for this problem.
     """
     if recorded is not None:
-        return Choice(_make(recorded["sampler"], problem, recorded), Reason.from_facts(recorded["reason"]))
+        try:
+            return Choice(_make(recorded["sampler"], problem, recorded), Reason.from_facts(recorded["reason"]))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError):
+            raise DrawsError(
+                "draws.json does not describe a sampler of this graph; draw anew with --overwrite, or in another directory"
+            ) from None
     if name != "auto":
         return Choice(_make(name, problem, None), Reason(Cause.ASKED))
     if problem.modes:

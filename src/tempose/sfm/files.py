@@ -64,6 +64,8 @@ def load_scene(path: PathLike) -> Scene:
     try:
         with np.load(file, allow_pickle=False) as saved:
             data = {name: saved[name] for name in saved.files}
+        if not all(isinstance(array, np.ndarray) for array in data.values()):
+            raise ValueError("something else among the arrays")
     except Exception:  # a damaged file raises whatever zipfile, zlib or numpy happens to stumble on
         raise ParseError(file, None, _DAMAGED) from None
     try:

@@ -166,7 +166,7 @@ def test_files_that_are_not_ours_are_refused_and_left_alone(tmp_path: Path) -> N
         runner.run_experiment("noise", tmp_path, FEW)
     assert (tmp_path / "cells.jsonl").read_text() == "my notes\n"
     (tmp_path / "file").write_text("")
-    with pytest.raises(TemposeError, match="cannot use"):
+    with pytest.raises(TemposeError, match="cannot be a directory to write to"):
         runner.run_experiment("noise", tmp_path / "file", FEW)
 
 
