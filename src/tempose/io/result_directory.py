@@ -39,7 +39,7 @@ from tempose._support.tables import csv_text
 from tempose._typing import Array, Mask
 from tempose.errors import DrawsError, FileError, GraphError, TemposeError
 from tempose.io import csvfile, g2o, tum
-from tempose.io._text import utf8
+from tempose.io._text import LARGEST, utf8
 from tempose.io.options import ReadOptions
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import POSE_COLUMNS, Poses
@@ -172,6 +172,8 @@ def read_result(home: Path) -> StoredResult:
     estimate = estimate.with_identity(WORLD).select(graph.node_ids)
     try:
         others, likelihood = read.arrays("minima.npz"), read.arrays("likelihood.npz")
+        explanations = read.arrays("explanations.npz")
+        _check_shapes(graph, likelihood, explanations)
         return StoredResult(
             facts,
             graph,
@@ -179,10 +181,27 @@ def read_result(home: Path) -> StoredResult:
             estimate,
             array_of(read.content("trace.npy"), home / "trace.npy", _ANEW),
             tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
-            read.arrays("explanations.npz"),
+            explanations,
         )
     except (KeyError, TypeError, ValueError, GraphError):
         raise DrawsError(f"{home}: not a result of this version of tempose; {_ANEW}") from None
+
+
+def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations: Mapping[str, Any]) -> None:
+    """Raise if arrays are not those of this graph."""
+    n, m = graph.n_nodes, graph.n_edges
+    for name, array in likelihood.items():
+        if array.shape != (() if name == "tail" else (m,)):
+            raise ValueError(f"{name} is not of this graph")
+    if explanations:
+        count = len(explanations["probability"])
+        wanted = {
+            "probability": (count,), "wxyz": (count, n, 4), "position": (count, n, 3), "prior": (count, m),
+            "moved": (count, n), "given_up": (count, m), "share": (m,), "rest": (m,),
+        }  # fmt: skip
+        for name, shape in wanted.items():
+            if explanations[name].shape != shape or not np.all(np.abs(explanations[name].astype(float)) <= LARGEST):
+                raise ValueError(f"{name} is not of this graph")
 
 
 class _ReadBack:
@@ -213,7 +232,12 @@ class _ReadBack:
 
     def arrays(self, name: str) -> dict[str, Any]:
         """The arrays of a file; none if there is no such file."""
-        return arrays_of(self.content(name), self.home / name, _ANEW) if name in self.checksums else {}
+        if name not in self.checksums:
+            return {}
+        arrays = arrays_of(self.content(name), self.home / name, _ANEW)
+        if any(array.dtype.kind not in "biuf" for array in arrays.values()):
+            raise ValueError(f"{name} does not hold numbers")
+        return arrays
 
 
 def read_unfinished(home: Path, fingerprint: str) -> StoredResult | None:

@@ -19,6 +19,7 @@ numbers of a step are a function of the seed and the step's number.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +46,7 @@ from tempose.sampling.sampler import Draw, Reason
 FORMAT = 2
 _BYTES = 8
 _MOST_CHAINS = 100_000
+_MOST_STEPS = 1_000_000_000
 _ANEW = "draw anew with --overwrite, or in another directory"
 _PER_RUN = ("draws_per_chain",)  # may differ from one run to the next that goes on from it
 
@@ -330,7 +332,7 @@ def _read_description(directory: Path) -> dict[str, Any]:
     named = isinstance(ids, list) and all(isinstance(name, int | str) and not isinstance(name, bool) for name in ids)
     counted = isinstance(chains, int) and not isinstance(chains, bool) and 0 <= chains <= _MOST_CHAINS
     heated = isinstance(beta, int | float) and not isinstance(beta, bool)
-    if not (named and counted and heated):
+    if not (named and counted and heated and _are_settings(about)):
         raise DrawsError(f"{path}: is not a description of draws; {_ANEW}")
     return about
 
@@ -352,6 +354,20 @@ def in_turn(shares: Sequence[float], count: int) -> Index:
 def explanation_directory(directory: Path, k: int) -> Path:
     """Where the draws of explanation ``k``, from 0, are."""
     return directory if k == 0 else directory / f"explanation-{k + 1}"
+
+
+def _are_settings(about: Mapping[str, Any]) -> bool:
+    """Whether the numbers that a sampler was run with are numbers of their kind."""
+
+    def each(name: str) -> list[Any]:
+        value = about.get(name, [])
+        return value if isinstance(value, list) else [value]
+
+    counts = [*each("kicks"), *each("steps"), *each("thin")]
+    whole = all(type(n) is int and 1 <= n <= _MOST_STEPS for n in counts)
+    warm = all(type(n) is int and 0 <= n <= _MOST_STEPS for n in each("warmup"))
+    sizes = [*each("step"), *each("betas")]
+    return whole and warm and all(type(x) in (int, float) and 0.0 < x < math.inf for x in sizes)
 
 
 def read_draws(directory: str | Path) -> Draws:

@@ -104,12 +104,13 @@ def _check_shapes(data: Mapping[str, NDArray[Any]], n: int) -> None:
     }  # fmt: skip
     if "colour" in data:
         shapes["colour"] = (p, 3)
-    wrong = [name for name, shape in shapes.items() if data[name].shape != shape or data[name].dtype.kind not in "biuf"]
+    if any(data[name].shape != shape or data[name].dtype.kind not in "biuf" for name, shape in shapes.items()):
+        raise ValueError("arrays do not fit each other")
     points, cameras = data["observations_point_of"], data["observations_camera_of"]
     outside = k and not (0 <= points.min() <= points.max() < p and 0 <= cameras.min() <= cameras.max() < n)
-    focal = data["intrinsics"][:, (0, 1), (0, 1)]
-    calibrated = np.all(np.isfinite(data["intrinsics"])) and np.all(focal > 0.0) and np.all(data["image_size"] >= 0)
-    if wrong or outside or not n or not calibrated or data["observations_n_points"] != p:
+    K, size = data["intrinsics"], data["image_size"]
+    calibrated = np.all(np.isfinite(K)) and np.all(K[:, (0, 1), (0, 1)] > 0.0) and np.all(size >= 0)
+    if outside or not n or not calibrated or data["observations_n_points"] != p:
         raise ValueError("arrays do not fit each other")
 
 
