@@ -239,8 +239,9 @@ def kick_weights(turn: float, kicks: int) -> Array:
     if kicks > 1:
         times = np.arange(kicks + 1) * h - 0.5 * turn
         one, three = np.cos(times), np.cos(3.0 * times)
-        a, b, c = one @ one, one @ three, three @ three
-        r, s = 2.0 * math.sin(0.5 * turn) - one @ weights, 2.0 / 3.0 * math.sin(1.5 * turn) - three @ weights
+        a, b, c = math.fsum(one * one), math.fsum(one * three), math.fsum(three * three)
+        r = 2.0 * math.sin(0.5 * turn) - math.fsum(one * weights)
+        s = 2.0 / 3.0 * math.sin(1.5 * turn) - math.fsum(three * weights)
         det = a * c - b * b
         weights += (c * r - b * s) / det * one + (a * s - b * r) / det * three
     return weights

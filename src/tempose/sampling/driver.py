@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,6 +12,7 @@ import numpy as np
 
 from tempose._support import streams
 from tempose._support.files import make_directory
+from tempose._support.parallel import cores
 from tempose._support.progress import ProgressHook, counted, silent
 from tempose._typing import Array
 from tempose.dynamics.descent import Hook, Watch
@@ -46,12 +46,14 @@ def sample(
     progress: ProgressHook = silent,
     hook: Hook | None = None,
     stop: threading.Event | None = None,
+    threads: int | None = None,
 ) -> Draws:
     """Run (or continue) the chains of a plan in ``directory``; return all draws made so far.
 
-    The random numbers of a draw are a function of seed, chain and the draw's number, whatever the threads do. ``stop``
-    ends the run after the current draw; what was drawn is kept and a later call with the same plan goes on where it
-    ended, to the same bits.
+    The random numbers of a draw are a function of seed, chain and the draw's number, whatever the ``threads`` do, by default
+    one per core. Nothing on the way to a draw is left to a library of linear algebra, which would start threads of its own
+    that fight with these. ``stop`` ends the run after the current draw; what was drawn is kept and a later call with the
+    same plan goes on where it ended, to the same bits.
     """
     mark = write_description(
         make_directory(directory),
@@ -107,7 +109,7 @@ def sample(
         posterior.potential(
             Poses.identity(posterior.graph.node_ids)
         )  # compile and build tables once, before the threads
-        with ThreadPoolExecutor(min(plan.chains, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(plan.chains, threads or cores())) as pool:
             futures = [pool.submit(run_chain, number) for number in range(plan.chains)]
             try:
                 wait(futures)
