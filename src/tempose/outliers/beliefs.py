@@ -54,7 +54,7 @@ class Beliefs:
     kinds: tuple[Counts, ...] = ((0.5, 1.0), (0.5, 0.5), (0.5, 0.5))
     links: Counts = (9.0, 1.0)
     # chosen on: 3DMatch, all seven scenes, and 19 simulated worlds with look-alikes (seeds from 4000)
-    misfit: float = 0.2
+    misfit: float = 0.1
 
     def shares(self) -> Array:
         """Mean share of right ones of each kind of cluster (3,), and of links."""

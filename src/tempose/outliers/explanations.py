@@ -18,10 +18,13 @@ place that is seen again, so the last product is over places (cells), of which l
 with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
 cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
 
-Edges of a believed cluster are right together: every place of it that does not fit is one in twenty.
+Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
+little at every link reaches any place, so that residuals count as well: a part of the excess of those of links, and of one for
+every cell. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
-clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time.
+clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
+link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tempose.errors import TemposeError
+from tempose.outliers.beliefs import Beliefs, current_beliefs
 from tempose.simulation.wrong import is_odometry
 from tempose.solver import solve
 from tempose.studies.experiment import Result, RunOptions, load
-from tempose.studies.experiments import kitti_loops, lookalikes, manhattan, scenes
+from tempose.studies.experiments import kitti_loops, lookalikes, manhattan, scenes, scenes_left_out
 from tempose.studies.wrong_edges import coverage, largest_part
 
 
@@ -120,6 +121,36 @@ def test_plans_on_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {cell["trust"] for cell in scenes.cells(RunOptions())} == {None, *scenes.TRUST}
     plan = kitti_loops.cells(RunOptions(seeds=2))
     assert len(plan) == 2 * (1 + 2 * 3 * 2) and sum(cell["kind"] == "as it is" for cell in plan) == 2
+
+
+def test_a_scan_that_is_left_out_has_no_say_in_its_beliefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of made-up losses: the others choose, whatever the scan itself would like; and the solve is by what they chose."""
+    (tmp_path / "threedmatch").mkdir()
+    monkeypatch.setenv("TEMPOSE_DATA", str(tmp_path))
+    plan = scenes_left_out.cells(RunOptions())
+    assert len(plan) == 7 * (1 + len(scenes.TRUST) + 1)
+    assert all(len(cell["others"]) == 6 and cell["data"] not in cell["others"] for cell in plan)
+    wishes = {"hotel1": 3, "hotel_uc": 5}
+    solved: list[Beliefs] = []
+
+    def lost(name: str, seed: int) -> np.ndarray:
+        return np.where(
+            np.arange(len(scenes_left_out.GRID)) == wishes.get(name, 5), 0.0, 10.0 if name in wishes else 1.0
+        )
+
+    def solve_now(cell: dict[str, Any]) -> list[dict[str, Any]]:
+        solved.append(current_beliefs())
+        return [{"status": "finished"}]
+
+    monkeypatch.setattr(scenes_left_out, "squared_errors", lost)
+    monkeypatch.setattr(scenes, "run", solve_now)
+    one = next(cell for cell in plan if cell["data"] == "hotel1")
+    (row,) = scenes_left_out.run(one)
+    assert solved == [scenes_left_out.GRID[5]] and row["misfit"] == scenes_left_out.GRID[5].misfit
+    wishes["home_at"] = 3  # the negative control: who is not left out is heard
+    wishes["hotel_uc"] = 3
+    scenes_left_out.run(one)
+    assert solved[-1] == scenes_left_out.GRID[3] and current_beliefs() == Beliefs() in scenes_left_out.GRID
 
 
 @pytest.mark.usefixtures("data")

@@ -13,7 +13,7 @@ from tempose._support import streams
 from tempose._support.tables import text_table
 from tempose._typing import Array
 from tempose.outliers.beliefs import Beliefs, believing
-from tempose.outliers.estimate import explain, odometry_hints, own_probabilities
+from tempose.outliers.estimate import explain, own_probabilities
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.search.growing import grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
@@ -54,7 +54,7 @@ def run(cell: Cell) -> list[Row]:
     """One scan, with the beliefs that are best on the others."""
     if cell["method"] == "oracle":
         return scenes.run(cell)
-    lost = np.sum([squared_errors(name, cell["trust"], cell["seed"]) for name in cell["others"]], axis=0)
+    lost = np.sum([squared_errors(name, cell["seed"]) for name in cell["others"]], axis=0)
     best = int(np.argmin(lost))
     with believing(GRID[best]):
         (row,) = scenes.run(cell)
@@ -62,19 +62,22 @@ def run(cell: Cell) -> list[Row]:
 
 
 @functools.cache
-def squared_errors(name: str, trust: float | None, seed: int) -> Array:
-    """Sum of (p − right)² over the edges of a scan, for all beliefs of the grid: one search, weighed again for each."""
+def squared_errors(name: str, seed: int) -> Array:
+    """Sum of (p − right)² over the edges of a scan, for all beliefs of the grid: one search, weighed again for each.
+
+    No odometry is trusted, so that all solves of a scan have the same beliefs.
+    """
     graph, truth = scene(name)
     known = [k for k, node in enumerate(graph.node_ids) if node in truth.index]
     judged = np.isin(graph.edge_i, known) & np.isin(graph.edge_j, known)
     part = graph.subgraph(known)
     right = agreeing(part, truth.select(part.node_ids))
-    own = own_probabilities(graph, trust)
+    own = own_probabilities(graph)
     bones = skeleton(graph)
     sequence = Sequence.of(bones.graph)
     assert sequence is not None and bones.is_all
     search = ExplanationSearch(sequence, own, streams.generator(seed, "start"))
-    explain(search, bones, odometry_hints(graph, own, trust), grow_from_chain(sequence, own))
+    explain(search, bones, None, grow_from_chain(sequence, own))
     stated = (search.candidates(beliefs).inlier_probability()[judged] for beliefs in GRID)
     return np.array([float(np.sum((p - right) ** 2)) for p in stated])
 
