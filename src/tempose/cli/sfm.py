@@ -15,8 +15,10 @@ from tempose.cli.commands import Commands, add_command
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
+    from tempose.sfm.given import GivenModel, GivenOptions
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
+    from tempose.sfm.scene import Scene
 
 FEATURES = "features.db"
 
@@ -31,10 +33,13 @@ def add_parser(commands: Commands, summary: str) -> None:
         """
         tempose sfm photographs -o castle --intrinsics K.txt
         tempose sfm database.db -o castle --images photographs
+        tempose sfm sparse/0 -o castle                         # error bars for a COLMAP model, which stays as it is
         """,
     )
     parser.add_argument(
-        "source", metavar="SOURCE", help="folder of photographs, COLMAP database, or folder of a COLMAP model"
+        "source",
+        metavar="SOURCE",
+        help="folder of photographs, COLMAP database, or folder of a COLMAP model, which keeps its poses and points",
     )
     parser.add_argument(
         "-o",
@@ -59,6 +64,30 @@ def add_parser(commands: Commands, summary: str) -> None:
         help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
         "default 0.001, or 0.005 for one that is guessed; 0: perfect",
     )
+    model = parser.add_argument_group("a COLMAP model")
+    model.add_argument(
+        "--readjust", action="store_true", help="adjust poses, points and intrinsics again, with a robust loss"
+    )
+    model.add_argument(
+        "--refined",
+        metavar="GROUPS",
+        default="focal,distortion",
+        help="intrinsics that were estimated with the model, of focal, centre, distortion, or none; the others are taken "
+        "as known (default focal,distortion, as COLMAP does)",
+    )
+    model.add_argument(
+        "--lens-error",
+        type=float,
+        metavar="E",
+        help="1σ of what the camera model is wrong by, relative to the larger side of the image; default 5e-5; 0: perfect",
+    )
+    model.add_argument(
+        "--posterior",
+        choices=["adjusted", "graph"],
+        default="adjusted",
+        help="adjusted (default): error bars of the model's bundle adjustment; graph: make a pose graph of the model's "
+        "matches and solve that instead, as for photographs",
+    )
     parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
     parser.add_argument(
         "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
@@ -82,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
     from tempose.cli.solve import prepared_directory
     from tempose.io import read_poses
+    from tempose.io.colmap.model import is_model
     from tempose.sfm.options import SfmOptions
 
     options = SfmOptions(
@@ -91,7 +121,10 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         calibration_error=arguments.calibration_error,
     )
-    home = Path(arguments.output)
+    source, home = Path(arguments.source), Path(arguments.output)
+    if arguments.posterior == "adjusted" and source.is_dir() and is_model(source):
+        return _run_model(arguments, source, home)
+    _only_for_models(arguments)
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     with prepared_directory(home, overwrite=False):
         return _reconstruct(arguments, options, truth)
@@ -111,7 +144,7 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
             _check_truth(truth, views.names, arguments.truth)
         found = reconstruct_views(views, options, truth=truth, images=images, progress=progress)
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
-    errors = None if truth is None else _errors(found, truth)
+    errors = None if truth is None else _errors(found.scene, truth)
     facts = found.facts()
     _write(home, found, facts, options, errors)
     console.notice(arguments, *found.notices)
@@ -119,7 +152,7 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
     if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}")
         if options.draws:
-            console.say(arguments, _covered(found, truth))
+            console.say(arguments, _covered(found.scene, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     return 0
@@ -200,13 +233,13 @@ def _summary(found: Reconstruction, facts: dict[str, Any]) -> list[tuple[str, st
     return [*rows, ("seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items()))]
 
 
-def _errors(found: Reconstruction, truth: Poses) -> Fact:
+def _errors(scene: Scene, truth: Poses) -> Fact:
     from tempose.analysis.accuracy import pose_errors
     from tempose.report.widgets import Fact
 
-    kind = "se3" if found.scene.gauge.metric else "sim3"
-    turned = pose_errors(found.scene.poses, truth, kind)
-    placed = pose_errors(found.scene.poses, truth, f"positions-{kind}")
+    kind = "se3" if scene.gauge.metric else "sim3"
+    turned = pose_errors(scene.poses, truth, kind)
+    placed = pose_errors(scene.poses, truth, f"positions-{kind}")
     return Fact(
         "error to the truth",
         f"{turned.mean_rotation_deg:.3f}° and {placed.mean_translation:.4f}",
@@ -215,9 +248,151 @@ def _errors(found: Reconstruction, truth: Poses) -> Fact:
     )
 
 
-def _covered(found: Reconstruction, truth: Poses) -> str:
+def _covered(scene: Scene, truth: Poses) -> str:
     from tempose.analysis.regions import inside
     from tempose.sfm.accuracy import camera_errors
 
-    turned, placed = (inside(squared, 0.95, 3) for squared in camera_errors(found.scene, truth))
+    turned, placed = (inside(squared, 0.95, 3) for squared in camera_errors(scene, truth))
     return f"inside the 95% regions: {turned.sum()} orientations and {placed.sum()} positions of {len(placed)} true cameras"
+
+
+# ---------------------------------------------------------------------- a model that exists
+
+
+def _only_for_models(arguments: argparse.Namespace) -> None:
+    from tempose.errors import ArgumentError
+
+    for flag, given in (("--readjust", arguments.readjust), ("--lens-error", arguments.lens_error is not None)):
+        if given:
+            raise ArgumentError(
+                f"{flag} is for the folder of a COLMAP model with --posterior adjusted; {arguments.source} is made a pose graph"
+            )
+
+
+def _run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
+    """Error bars for a COLMAP model."""
+    from tempose.cli.solve import prepared_directory
+    from tempose.errors import ArgumentError
+    from tempose.io import read_poses
+    from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
+    from tempose.sfm.given import GivenOptions
+
+    if home.resolve() == source.resolve() or (home / "colmap").resolve() == source.resolve():
+        raise ArgumentError(f"{home} is the model itself; give another directory to -o")
+    lens = LENS_ERROR if arguments.lens_error is None else arguments.lens_error
+    options = GivenOptions(
+        refined=tuple(word.strip() for word in arguments.refined.split(",") if word.strip() not in ("", "none")),
+        readjust=arguments.readjust,
+        error=ModelError(lens, arguments.calibration_error),
+        seed=arguments.seed,
+    )
+    truth = None if arguments.truth is None else read_poses(arguments.truth)
+    with prepared_directory(home, overwrite=False):
+        return _add_error_bars(arguments, source, home, options, truth)
+
+
+def _add_error_bars(
+    arguments: argparse.Namespace, source: Path, home: Path, options: GivenOptions, truth: Poses | None
+) -> int:
+    from tempose.sfm import words
+    from tempose.sfm.given import with_error_bars
+
+    with console.progress_bar(arguments) as progress:
+        began = time.perf_counter()
+        given = with_error_bars(source, options, progress)
+        seconds = time.perf_counter() - began
+    if truth is not None:
+        _check_truth(truth, given.posterior.bundle.names, arguments.truth)
+    errors = None if truth is None else _errors(given.scene, truth)
+    notices = (*words.held(given), *(words.doubt(one, given) for one in given.doubts if not one.is_fatal))
+    facts = {
+        **given.facts(),
+        "verdict": words.verdict(given),
+        "gauge": words.gauge(given.scene.gauge),
+        "notices": list(notices),
+        "seconds": round(seconds, 2),
+    }
+    _write_model(home, given, facts, notices, errors)
+    console.notice(arguments, *notices)
+    console.table(arguments, _model_summary(given, facts), f"{source}: {len(given.posterior.bundle.names)} photographs")
+    if errors is not None and truth is not None:
+        console.say(arguments, f"error to the truth: {errors.value}, {errors.note}", _covered(given.scene, truth))
+    console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
+    console.emit(arguments, facts)
+    return 0 if facts["trusted"] else 1
+
+
+def _write_model(
+    home: Path, given: GivenModel, facts: dict[str, Any], notices: tuple[str, ...], errors: Fact | None
+) -> None:
+    from importlib import metadata
+
+    from tempose._support.files import write_atomically
+    from tempose._support.plain import json_text
+    from tempose.report.cloud_page import write_cloud_page
+    from tempose.report.widgets import Fact
+    from tempose.sfm import files
+    from tempose.sfm import given as models
+
+    files.save_scene(home / files.SCENE, given.scene)
+    files.write_cameras(home / files.CAMERAS, given.scene, models.camera_shares(given.posterior))
+    models.write_intrinsics(home / "intrinsics.csv", given.posterior)
+    models.write_points(home / "points.csv", given.posterior, given.scene.structure)
+    files.write_clouds(home, given.scene)
+    models.write_model_again(home / "colmap", given)
+    write_atomically(home / "sfm.json", json_text(facts).encode())
+    settings = [
+        (label, text)
+        for label, text in _model_summary(given, facts)
+        if label not in ("verdict", "photographs", "points")
+    ]
+    head = [Fact("verdict", "trust" if facts["trusted"] else "do not trust", facts["verdict"])]
+    write_cloud_page(
+        home / "report.html",
+        given.scene,
+        home.resolve().name,
+        head if errors is None else [*head, errors],
+        settings,
+        notices,
+        metadata.version("tempose"),
+    )
+
+
+def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    from tempose.sfm.given import bundle_summary
+    from tempose.sfm.points import PointStatus
+
+    counts, unit = given.scene.structure.counts(), facts["unit"]
+    weak = ", ".join(f"{count} {one.label}" for one, count in counts.items() if one is not PointStatus.GOOD and count)
+
+    def both(name: str) -> str:
+        turned, moved = facts[f"median_sigma_rot{name}_deg"], facts[f"median_sigma_pos{name}"]
+        return "unknown" if turned is None or moved is None else f"{turned:.2g}° and {moved:.2g} {unit}"
+
+    rows = [
+        ("verdict", facts["verdict"]),
+        ("model", bundle_summary(given.posterior.bundle)),
+        (
+            "poses",
+            "as they were"
+            if given.adjusted_px is None
+            else f"adjusted again, Cauchy loss of {given.adjusted_px:.2g} px",
+        ),
+        ("points", f"{counts[PointStatus.GOOD]} good" + (f"; marked: {weak}" if weak else "")),
+        (
+            "image noise",
+            f"{facts['sigma_px']:.3g} px; neighbours that err together make the variance {facts['clustering']:.2g} times as large",
+        ),
+        ("camera 1σ", f"{both('')} (median)"),
+        ("  by noise", both("_noise")),
+        ("  by the camera model", both("_model")),
+    ]
+    for camera, sigma in zip(given.posterior.bundle.cameras, given.focal_sigma, strict=True):
+        if sigma == sigma and len(given.posterior.bundle.cameras) <= 5:  # not NaN
+            rows.append(
+                (f"focal length of camera {camera.number}", f"{camera.focal_px:.5g} ± {sigma * camera.focal_px:.2g} px")
+            )
+    if facts["median_sigma_point"] is not None:
+        share = facts["median_sigma_point"] / facts["diameter"]
+        rows.append(("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)"))
+    return [*rows, ("gauge", facts["gauge"]), ("seconds", f"{facts['seconds']:.1f}")]

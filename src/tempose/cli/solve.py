@@ -118,8 +118,9 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
     truth = None if source.truth is None else read_poses(source.truth)
     if not arguments.output:
         raise OptionError("-o needs the name of a directory")
-    home = Path(arguments.output)
-    with prepared_directory(home, getattr(arguments, "overwrite", False)):
+    home, overwrite = Path(arguments.output), getattr(arguments, "overwrite", False)
+    _refuse_foreign(home, overwrite)
+    with prepared_directory(home, overwrite):
         return _solve_and_write(arguments, source, options, graph, truth)
 
 
@@ -196,6 +197,18 @@ def _needed_later(graph: PoseGraph, options: SolveOptions) -> list[str]:
     return [f"tempose.sampling.ahead:compile_in_{'the_plane' if graph.is_planar else 'space'}"]
 
 
+def _refuse_foreign(home: Path, overwrite: bool) -> None:
+    """Leave a directory alone that holds somebody else's files."""
+    from tempose.errors import FileError
+
+    foreign = sorted(file.name for file in home.glob("[!.]*")) if home.is_dir() and not overwrite else []
+    if foreign and not {"result.json", "draws"} & set(foreign):
+        raise FileError(
+            f"{home} has files that are not of a result ({foreign[0]}{', …' * (len(foreign) > 1)}); give another directory to -o, "
+            "or --overwrite to write among them"
+        )
+
+
 @contextmanager
 def prepared_directory(home: Path, overwrite: bool) -> Iterator[None]:
     """Make the output directory, or empty it of an earlier solve, and keep other runs out of it; touch nothing that is not ours."""
@@ -206,12 +219,6 @@ def prepared_directory(home: Path, overwrite: bool) -> Iterator[None]:
 
     if home.exists() and not home.is_dir():
         raise FileError(f"{home} is a file; give a directory to -o")
-    foreign = sorted(file.name for file in home.glob("[!.]*")) if home.is_dir() and not overwrite else []
-    if foreign and not {"result.json", "draws"} & set(foreign):
-        raise FileError(
-            f"{home} has files that are not of a result ({foreign[0]}{', …' * (len(foreign) > 1)}); give another directory to -o, "
-            "or --overwrite to write among them"
-        )
     with at_work_in(home):
         if overwrite and any((home / name).exists() for name in ("result.json", "draws/draws.json")):
             try:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tempose._support.files import write_atomically
 from tempose._support.tables import csv_text
-from tempose._typing import PathLike
+from tempose._typing import Array, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io.colmap.model import ModelPoints, write_model
 from tempose.io.csvfile import name_text
@@ -120,8 +120,11 @@ def _part(data: Any, prefix: str, kind: type) -> dict[str, Any]:
     return {name: value.item() if value.ndim == 0 else value for name, value in values.items()}
 
 
-def write_cameras(path: PathLike, scene: Scene) -> None:
-    """A table of the cameras with their error bars, in the gauge of the scene; ``tempose eval`` reads it as poses."""
+def write_cameras(path: PathLike, scene: Scene, shares: Mapping[str, Array] | None = None) -> None:
+    """A table of the cameras with their error bars, in the gauge of the scene; ``tempose eval`` reads it as poses.
+
+    ``shares`` are further columns (n,): what the error bars consist of.
+    """
     sigma_rot_deg, sigma_pos = scene.camera_sigma
     deviation = np.sqrt(np.diagonal(scene.camera_covariance, axis1=1, axis2=2))
     columns = {
@@ -132,6 +135,7 @@ def write_cameras(path: PathLike, scene: Scene) -> None:
         "sigma_pos": sigma_pos,
         **{f"sigma_r{name}_deg": np.degrees(deviation[:, k]) for k, name in enumerate("xyz")},
         **{f"sigma_{name}": deviation[:, 3 + k] for k, name in enumerate("xyz")},
+        **(shares or {}),
     }
     write_atomically(path, csv_text(list(columns), list(columns.values())).encode())
 

@@ -27,10 +27,13 @@ class SceneGauge:
     calibration_error
         What the error bars take the calibration to be known to, as
         :attr:`~tempose.sfm.options.SfmOptions.calibration_error`; ``None`` if there are no error bars.
+    given
+        Whether frame, unit and calibration are those of a COLMAP model; its error bars say themselves what they contain.
     """
 
     metric: bool = False
     calibration_error: float | None = None
+    given: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tempose.describe import listed
+from tempose.sfm.given import Doubt, GivenModel
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.scene import SceneGauge
 from tempose.sfm.synchronise import Distrusted, Synchronised
@@ -95,6 +98,9 @@ def notices(views: Views, first: Pairs, pairs: Pairs, found: Synchronised) -> tu
 
 def gauge(fixed: SceneGauge) -> str:
     """Relative to what every σ is, what is assumed of the calibration, and what fixes the scale."""
+    if fixed.given:
+        moved = "rotation and translation" if fixed.metric else "rotation, scale and translation"
+        return f"aligned with the model by {moved} of all photographs; {scale(fixed)}"
     if fixed.calibration_error is None:
         return f"no error bars; {scale(fixed)}"
     known = f"calibration known to {100.0 * fixed.calibration_error:g}%"
@@ -105,4 +111,54 @@ def gauge(fixed: SceneGauge) -> str:
 
 def scale(fixed: SceneGauge) -> str:
     """What fixes the scale."""
+    if fixed.given and not fixed.metric:
+        return "lengths in the model's own unit"
     return "metric" if fixed.metric else "the median baseline is 1"
+
+
+# ---------------------------------------------------------------------- of a model that was given
+
+
+def doubt(one: Doubt, given: GivenModel) -> str:
+    """What speaks against a model, and what to do."""
+    structure = given.scene.structure
+    match one:
+        case Doubt.FEW_POINTS:
+            return f"only {int(structure.good.sum())} of {len(structure.status)} points are well seen: nothing checks the cameras"
+        case Doubt.NO_PARALLAX:
+            return (
+                f"the rays of half the points meet under less than {np.median(structure.angle_deg):.2g}°: the cameras turned "
+                "without moving, and places and depths are made up"
+            )
+        case Doubt.VAGUE:
+            rotation, position = (float(np.median(x)) for x in given.scene.camera_sigma)
+            return f"the cameras are not determined: 1σ is {rotation:.2g}° and {position:.2g} units (median)"
+        case Doubt.FOCAL:
+            worst = 100.0 * float(np.nanmax(given.focal_sigma))
+            return f"a focal length is known to {worst:.0f}% only: these photographs do not determine it; give the calibration"
+        case Doubt.NOT_ADJUSTED:
+            return (
+                f"the photographs are {np.median(given.posterior.step_sigmas):.2g}σ (median) from where the least squares of these "
+                "unknowns would put them: the model was adjusted otherwise (a loss, other intrinsics), or not to the end; "
+                "--readjust does it, --refined says which intrinsics were estimated"
+            )
+
+
+def held(given: GivenModel) -> tuple[str, ...]:
+    """What is assumed of intrinsics that were held, one line for all cameras alike."""
+    lines: dict[str, int] = {}
+    for camera in given.posterior.bundle.cameras:
+        parts = [f"{_GROUP[name]} to {100.0 * sigma:g}%" for name, sigma in given.options.error.of_held(camera).items()]
+        if parts:
+            line = f"not estimated with the model, and taken as known (of the focal length): {', '.join(parts)}"
+            lines[line] = lines.get(line, 0) + 1
+    return tuple(f"{count} camera{'s' if count > 1 else ''}: {line}" for line, count in lines.items())
+
+
+_GROUP = {"focal": "focal length", "centre": "principal point", "distortion": "distortion"}
+
+
+def verdict(given: GivenModel) -> str:
+    """Whether the model may be used."""
+    fatal = [doubt(one, given) for one in given.doubts if one.is_fatal]
+    return f"do not trust this: {'; '.join(fatal)}" if fatal else "determined by what was seen"

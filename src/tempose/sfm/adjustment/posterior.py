@@ -3,8 +3,8 @@ r"""The posterior of an adjusted bundle: what image noise leaves open, what the 
 **Noise.** With the loss ρ of the adjustment (least squares, or Cauchy), weights :math:`w = \rho'`, the estimate scatters with
 :math:`S^{-1} M S^{-1}`; S has the curvature of the loss, which over directions of a residual averages to :math:`w^2` for
 Cauchy's. M is estimated twice. *Plain*: residuals independent and alike, :math:`M = s^2 S`. *Cluster-robust*:
-:math:`M = \sum_c g_c g_c^T` over neighbourhoods c of points, whatever their residuals have in common. Few neighbourhoods know
-well how uncertain each camera is, but not all directions, so the two are mixed,
+:math:`M = \sum_c g_c g_c^T` over neighbourhoods c of points, whatever their residuals have in common. Few neighbourhoods know well
+how uncertain each camera is, but not all directions, so the two are mixed,
 
 .. math:: \Sigma = \frac{p\, \kappa s^2 S^{-1} + C \sum_c x_c x_c^T}{p + C}, \quad x_c = S^{-1} g_c,
 
@@ -100,8 +100,9 @@ class BundlePosterior:
         Neighbourhoods of points behind it.
     noise, model
         Covariances of frames and cameras by image noise, and by errors of the camera model.
-    step
-        Displacements (6 n,) to where the cost would be least, to first order.
+    step, removed
+        Displacements (6 n,) to where the cost would be least, to first order, and the share of the cost that they and the points
+        would remove.
     options
         How it was made.
     """
@@ -113,6 +114,7 @@ class BundlePosterior:
     noise: Covariance
     model: Covariance
     step: Array
+    removed: float
     options: PosteriorOptions
 
     @property
@@ -158,12 +160,13 @@ class BundlePosterior:
 
     @cached_property
     def step_sigmas(self) -> Array:
-        """How far (n,) each photograph is from where the cost is least, in units of its noise."""
+        """How far (n,) each photograph is from where the cost is least, in units of the noise that would be left there."""
         bundle = self.bundle
         x = self.step.reshape(-1, BLOCK)[bundle.frame_of]
         x = np.einsum("nab,nb->na", image_from_frame(bundle), x)
         inverse = np.linalg.pinv(self.noise.of_images, hermitian=True)
-        return np.asarray(np.sqrt(np.maximum(np.einsum("na,nab,nb->n", x, inverse, x), 0.0) / BLOCK))
+        squared = np.maximum(np.einsum("na,nab,nb->n", x, inverse, x), 0.0) / BLOCK
+        return np.asarray(np.sqrt(squared / max(1.0 - self.removed, 1e-6)))
 
     def draws(self, count: int) -> Iterator[BundleDraw]:
         """Draws of everything together, noise and model."""
@@ -210,7 +213,9 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
     reduced = reduce(lin, curvature, sigma_px**2 * _prior(lin) if options.prior else None)
     inverse = Inverse.of(reduced, options.gauge)
     pull = lin.residual / w[:, None]  # times the curvature: the loss's derivative
-    step = -inverse.solve(reduced.gradient(pull, np.zeros(len(w), dtype=np.int64), 1))[:, 0]
+    gradient = reduced.gradient(pull, np.zeros(len(w), dtype=np.int64), 1)
+    step = -inverse.solve(gradient)[:, 0]
+    removed = -float(gradient[:, 0] @ step) + reduced.own_decrease(pull)
     nothing = np.zeros((len(step), 0))
     noise, kappa, cells = Covariance(inverse, sigma_px**2, nothing), 1.0, 0
     if options.sigma_px is None:
@@ -224,7 +229,8 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
         kappa = _ratio(together.of_images, noise.of_images)
         share = PLAIN_WORTH / (PLAIN_WORTH + cells)
         noise = Covariance(inverse, share * kappa * sigma_px**2, np.sqrt(1.0 - share) * columns)
-    return BundlePosterior(lin, sigma_px, kappa, cells, noise, _model(lin, inverse, options), step, options)
+    removed /= float(np.sum(curvature[:, None] * pull**2))
+    return BundlePosterior(lin, sigma_px, kappa, cells, noise, _model(lin, inverse, options), step, removed, options)
 
 
 def robust_sigma_px(lin: Linear) -> float:

@@ -104,10 +104,10 @@ class Reduced:
         """The point of each link (l,)."""
         return np.repeat(np.arange(len(self.unknown)), np.diff(self.link_first))
 
-    def own_shift(self, residual: Array) -> Array:
-        """How points move (p, 3) by these residuals while frames and cameras stay: ``−V⁻¹ Jᵀ w r``."""
+    def own_decrease(self, residual: Array) -> float:
+        """What points alone would take from the sum of squares, frames and cameras held: ``bᵀ V⁻¹ b`` with ``b = Jᵀ w r``."""
         pull = self._point_pull(self.weight[:, None] * residual)
-        return np.asarray(-np.einsum("pab,pb->pa", self.point_inverse, pull))
+        return float(np.einsum("pa,pab,pb->", pull, self.point_inverse, pull))
 
     def _point_pull(self, pull: Array) -> Array:
         lin = self.linear
@@ -148,7 +148,9 @@ class Reduced:
         try:
             return analyze(n, self.pairs[:, 0], self.pairs[:, 1], block=BLOCK).factor(diagonal, self.off_diagonal)
         except NotPositiveDefiniteError as error:
-            raise NotApplicable(f"{self._name(error.node)} is not determined by what was seen; {_REMEDY}") from None
+            raise NotApplicable(
+                f"do not trust this: {self._name(error.node)} is not determined by what was seen; {_REMEDY}"
+            ) from None
 
     def _name(self, node: int) -> str:
         bundle, nodes = self.linear.bundle, self.linear.nodes
