@@ -340,6 +340,18 @@ def test_minima_are_told_apart_and_dents_are_not(loop: Two) -> None:
     assert flat.add(loop.long) == 0  # at this temperature there is but one
 
 
+def test_rounding_makes_no_modes_however_cold(loop: Two) -> None:
+    """Ways down end at one minimum up to rounding; that times β = 1e300 is far, and every draw was a mode of its own."""
+    minima, rng = Minima(loop.curvature, 1e300, loop.short), np.random.default_rng(0)
+    first = loop.short
+    for _ in range(8):
+        turn = quat.exp(1e-3 * rng.standard_normal((len(first), 3)))
+        minima.descend(quat.multiply(turn, first.wxyz), first.position)
+    assert len(minima.found) == 1
+    minima.add(loop.long)
+    assert len(minima.found) == 2  # what is another minimum is so still
+
+
 def test_a_mode_that_turns_up_while_one_chain_is_labelled(loop: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """All draws are compared with it, and none is followed down twice."""
     monkeypatch.setattr(modes, "BETWEEN", math.inf)  # every draw is followed down

@@ -45,6 +45,7 @@ from tempose.sampling.draws import Draws
 PROBES = 100  # draws that are followed down to find the modes
 BETWEEN = 0.5  # share of the way from one mode to another where a draw is followed down
 SEPARATE = 4.5  # β D between modes: three standard deviations, less is one mode with a dent
+ROUNDING = 1e-9  # D per measured number within which Newton's method ends at one minimum, however large β is
 LEAST_ODDS = 1e-4  # of a mode worth going to
 MOST_MODES = 20
 _MOST_STEPS = 100  # of Newton's method
@@ -161,13 +162,15 @@ class Minima:
     def __init__(self, curvature: Curvature, beta: float, first: Poses) -> None:
         self.curvature, self.beta = curvature, beta
         self.found = [Well.at(curvature.posterior, first)]
+        measured = float(curvature.posterior.graph.freedom.sum())
+        self.separate = max(SEPARATE / beta, ROUNDING * measured)  # least D between two minima
 
     def add(self, poses: Poses) -> int:
         """Take up a minimum, or find the one it is the same as; return its number."""
         new = Well.at(self.curvature.posterior, poses)
-        apart = self.beta * self.distances(poses.wxyz, poses.position)
+        apart = self.distances(poses.wxyz, poses.position)
         k = int(apart.argmin())
-        if apart[k] >= SEPARATE:
+        if apart[k] >= self.separate:
             self.found.append(new)
             return len(self.found) - 1
         if k > 0 and new.potential < self.found[k].potential:  # the deeper of two dents stands for both
