@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from tempose.analysis.edge_checks import predict_relative as predict_relative
     from tempose.analysis.ellipses import Ellipses as Ellipses
     from tempose.analysis.ellipses import error_ellipses as error_ellipses
+    from tempose.analysis.epochs import Changes as Changes
+    from tempose.analysis.epochs import changes as changes
     from tempose.analysis.export import to_arviz as to_arviz
     from tempose.analysis.export import to_netcdf as to_netcdf
     from tempose.analysis.modes import Mode as Mode
     from tempose.analysis.modes import Modes as Modes
     from tempose.analysis.modes import find_modes as find_modes
+    from tempose.analysis.planning import Plan as Plan
+    from tempose.analysis.planning import plan as plan
     from tempose.analysis.reliability import GlobalTest as GlobalTest
     from tempose.analysis.reliability import Reliability as Reliability
     from tempose.analysis.summary import NodeSummary as NodeSummary
@@ -48,6 +52,10 @@ _WHERE = {
     "diagnose": "diagnostics",
     "EdgeChecks": "edge_checks",
     "Ellipses": "ellipses",
+    "Changes": "epochs",
+    "Plan": "planning",
+    "changes": "epochs",
+    "plan": "planning",
     "GlobalTest": "reliability",
     "Reliability": "reliability",
     "error_ellipses": "ellipses",

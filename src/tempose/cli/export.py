@@ -102,7 +102,7 @@ def _write_ellipses(
     from tempose.errors import FileError
     from tempose.io.csvfile.tables import name_text
 
-    if not str(arguments.output).endswith((".csv", ".csv.gz")):
+    if not str(arguments.output).endswith(".csv"):
         raise FileError(f"{arguments.output}: ellipses are written as .csv")
     found = solution.ellipses(pairs=pairs)
     names = (
