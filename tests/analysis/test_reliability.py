@@ -127,6 +127,63 @@ def planted(graph: tempose.PoseGraph, edge: int, part: str, error: np.ndarray) -
     return replace(graph, j_from_i_wxyz=wxyz, j_from_i_t=t)
 
 
+# ---------------------------------------------------------------------- a network of baselines, as in textbooks
+
+
+def test_a_network_of_baselines_is_adjusted_as_in_textbooks() -> None:
+    """Vectors between stations, two of them known: A, W, N = AᵀWA in the plainest code against everything that is said here."""
+    rng = np.random.default_rng(8)
+    points = rng.uniform(-500.0, 500.0, (5, 3))
+    lines = [(0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (2, 4), (3, 4), (1, 4), (0, 4)]
+    graph = tempose.GraphBuilder()
+    covariances, measured = [], []
+    for k, point in enumerate(points):
+        graph.add_node(k, tempose.Pose([1, 0, 0, 0], point), fixed=k < 2)
+        if k >= 2:
+            graph.add_attitude(k, wxyz=[1, 0, 0, 0], sigma_rot_deg=1e-7)  # axes are those of the world
+    for a, b in lines:
+        root = rng.normal(0.0, 0.004, (3, 3))
+        covariances.append(root @ root.T + 0.003**2 * np.eye(3))
+        measured.append(points[b] - points[a] + rng.multivariate_normal(np.zeros(3), covariances[-1]))
+        information = np.zeros((6, 6))
+        information[3:, 3:] = np.linalg.inv(covariances[-1])
+        graph.add_edge(a, b, wxyz=[1, 0, 0, 0], translation=measured[-1], information=information)
+    solution = tempose.solve(graph.build(), draws=0)
+
+    A = np.zeros((3 * len(lines), 9))
+    misclosure = np.zeros(3 * len(lines))
+    for k, (a, b) in enumerate(lines):
+        rows = slice(3 * k, 3 * k + 3)
+        misclosure[rows] = measured[k]
+        for node, sign in ((a, -1.0), (b, 1.0)):
+            if node < 2:
+                misclosure[rows] -= sign * points[node]
+            else:
+                A[rows, 3 * node - 6 : 3 * node - 3] = sign * np.eye(3)
+    W = np.zeros((len(misclosure), len(misclosure)))
+    for k, one in enumerate(covariances):
+        W[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = np.linalg.inv(one)
+    inverse = np.linalg.inv(A.T @ W @ A)
+    x = inverse @ A.T @ W @ misclosure
+    v = A @ x - misclosure
+    np.testing.assert_allclose(solution.poses.position[2:].ravel(), x, atol=1e-6)
+    for k in range(3):
+        sigma = inverse[3 * k : 3 * k + 3, 3 * k : 3 * k + 3]
+        np.testing.assert_allclose(solution.covariance(k + 2)[3:, 3:], sigma, rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(solution.global_test.statistic, v @ W @ v, rtol=1e-4)
+    assert round(solution.global_test.freedom) == len(misclosure) - 9
+    R = np.eye(len(misclosure)) - A @ inverse @ A.T @ W  # redundancy matrix
+    edges = [k for k in range(solution.graph.n_edges) if solution.graph.ranks[0][k] == 0]
+    smallest = noncentrality(3)
+    for k, edge in enumerate(edges):
+        rows = slice(3 * k, 3 * k + 3)
+        np.testing.assert_allclose(solution.reliability.redundancy[edge], np.trace(R[rows, rows]) / 3, rtol=1e-4)
+        M = W[rows, rows] @ R[rows, rows]  # W Q_v W of the line
+        np.testing.assert_allclose(
+            solution.reliability.mde_trans[edge], np.sqrt(smallest / np.linalg.eigvalsh(0.5 * (M + M.T))[0]), rtol=1e-3
+        )
+
+
 # ---------------------------------------------------------------------- the global test
 
 

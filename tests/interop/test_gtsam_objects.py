@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,37 @@ def test_errors_are_those_of_gtsam() -> None:
     theirs = to_gtsam(graph, moved)
     errors = [theirs.factors.at(k).error(theirs.values) for k in range(graph.n_edges)]
     np.testing.assert_allclose(Posterior(graph).energies(moved), errors, rtol=2e-3)
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_g2o_files_of_gtsam_are_read_and_ours_by_gtsam(tmp_path: Path, planar: bool) -> None:
+    """Informations and measurements of all edges, both ways; GTSAM's rotation blocks are about rotation vectors, as ours."""
+    from tempose.io import read_graph, write_graph
+
+    graph = exact(planar)
+    numbered = graph_from_gtsam(*_by_number(graph, planar))
+    theirs = to_gtsam(numbered)
+    gtsam.writeG2o(theirs.factors, theirs.values, str(tmp_path / "theirs.g2o"))
+    found = read_graph(tmp_path / "theirs.g2o")
+    np.testing.assert_allclose(found.j_from_i_t, numbered.j_from_i_t, atol=1e-4)  # six digits in the file
+    np.testing.assert_allclose(found.information, numbered.information, rtol=1e-3, atol=0.02)
+    write_graph(tmp_path / "ours.g2o", numbered)
+    factors, values = gtsam.readG2o(str(tmp_path / "ours.g2o"), not planar)
+    again = graph_from_gtsam(factors, values)
+    np.testing.assert_allclose(again.information, numbered.information, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(again.j_from_i_t, numbered.j_from_i_t, atol=1e-12)
+
+
+def _by_number(graph: tempose.PoseGraph, planar: bool):
+    """The factors of a graph under plain numbers, without those that hold nodes."""
+    theirs = to_gtsam(graph)
+    factors, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    number = {key: k for k, key in enumerate(theirs.keys.values())}
+    for k in range(graph.n_edges):
+        factors.add(theirs.factors.at(k).rekey([number[key] for key in theirs.factors.at(k).keys()]))  # noqa: SIM118
+    for key, k in number.items():
+        values.insert(k, theirs.values.atPose2(key) if planar else theirs.values.atPose3(key))
+    return factors, values
 
 
 def test_priors_positions_and_held_nodes() -> None:

@@ -76,6 +76,43 @@ def test_trajectories_are_converted(tmp_path: Path) -> None:
     assert read_poses(tmp_path / "out.tum").ids == (1403636580838555648, 1403636580843555328)
 
 
+def test_a_graph_is_not_taken_for_a_trajectory_by_what_it_replaces(tmp_path: Path) -> None:
+    put(tmp_path / "data.csv", EUROC)
+    graph = "i,j,qw,qx,qy,qz,tx,ty,tz,lambda,tau\n1,2,1,0,0,0,1,2,3,4,5\n"
+    assert main(["convert", str(put(tmp_path / "g.csv", graph)), str(tmp_path / "data.csv"), "--quiet"]) == 0
+    assert read_graph(tmp_path / "data.csv").n_edges == 1
+
+
+def test_files_of_evo_are_read_and_ours_by_evo(tmp_path: Path) -> None:
+    pytest.importorskip("evo")
+    from evo.core.trajectory import PosePath3D, PoseTrajectory3D
+    from evo.tools import file_interface
+
+    rng = np.random.default_rng(1)
+    wxyz = rng.normal(size=(4, 4))
+    wxyz /= np.linalg.norm(wxyz, axis=1, keepdims=True)
+    stamps = 1403636580.25 + np.arange(4)
+    theirs = PoseTrajectory3D(rng.normal(size=(4, 3)), wxyz, stamps)
+    file_interface.write_tum_trajectory_file(str(tmp_path / "e.tum"), theirs)
+    file_interface.write_kitti_poses_file(str(tmp_path / "e.kitti"), PosePath3D(theirs.positions_xyz, wxyz))
+    for name in ("e.tum", "e.kitti"):
+        found = read_poses(tmp_path / name)
+        np.testing.assert_allclose(found.position, theirs.positions_xyz, atol=1e-9)
+        np.testing.assert_allclose(np.abs(np.sum(found.wxyz * wxyz, axis=1)), 1.0, atol=1e-9)
+    ours = read_poses(tmp_path / "e.kitti")
+    write_poses(tmp_path / "o.kitti", ours)
+    write_poses(tmp_path / "o.tum", ours)
+    write_poses(tmp_path / "o.csv", Poses(tuple(range(10**18, 10**18 + 4)), ours.wxyz, ours.position), format="euroc")
+    for read, name in (
+        (file_interface.read_kitti_poses_file, "o.kitti"),
+        (file_interface.read_tum_trajectory_file, "o.tum"),
+        (file_interface.read_euroc_csv_trajectory, "o.csv"),
+    ):
+        again = read(str(tmp_path / name))
+        np.testing.assert_allclose(again.positions_xyz, ours.position, atol=1e-12)
+        np.testing.assert_allclose(np.abs(np.sum(again.orientations_quat_wxyz * ours.wxyz, axis=1)), 1.0, atol=1e-9)
+
+
 def test_times_by_hand(tmp_path: Path) -> None:
     assert read_times(put(tmp_path / "t.csv", "time,id,more\n0.5,7,x\n0.25,a,y\n")) == {7: 0.5, "a": 0.25}
     assert read_times(put(tmp_path / "t.csv", "id;time_ns\n7;500000000\n")) == {7: 0.5}

@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.io import write_graph
     from tempose.io.files import holds_no_edges, left_out
 
-    if arguments.poses or any(holds_no_edges(name) for name in (arguments.input, arguments.output)):
+    trajectory = holds_no_edges(arguments.input, to_read=True) or holds_no_edges(arguments.output, to_read=False)
+    if arguments.poses or trajectory:
         if arguments.gps is not None:
             raise OptionError("--gps measures nodes of a graph; poses alone have none")
         return _convert_poses(arguments)

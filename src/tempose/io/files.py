@@ -187,10 +187,10 @@ def _refuse_to_write(graph: PoseGraph, kind: str) -> None:
         )
 
 
-def holds_no_edges(path: PathLike) -> bool:
-    """Whether the name of a file, or how it begins, says that it is a trajectory."""
+def holds_no_edges(path: PathLike, *, to_read: bool) -> bool:
+    """Whether the name of a file, or how one ``to_read`` begins, says that it is a trajectory."""
     kind = _by_name(path, None)
-    return kind in _NO_EDGES or (kind == "csv" and euroc.is_trajectory(path))
+    return kind in _NO_EDGES or (to_read and kind == "csv" and euroc.is_trajectory(path))
 
 
 def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str | None:
