@@ -45,6 +45,7 @@ _OPEN = -2.0  # and below which their edges are suspected
 # chosen on: simulated trajectories and Manhattan worlds with wrong links, seeds 1 to 3
 _IDLE = 15  # forests in a row that add nothing: then the next level
 _BLAME = 3.0  # cost of an edge that is suspected of all of an ear that does not come back
+_LARGE = 3000  # edges
 _LONGEST = 60  # edges of an ear
 _FITS = 12.0  # squared residual per number, in units of σ, above which an edge that was taken in leaves again
 _FACTORS = np.geomspace(1.0 / 40.0, 40.0, 11), np.geomspace(1.0 / 1.6, 1.6, 5)  # of the stated noise; then of the best
@@ -80,7 +81,8 @@ def grow_by_ears(
 ) -> tuple[Eared, ...]:
     """Grow from the most evident cycle, then from the most evident one that was not reached, and so on.
 
-    Three times, the first time as far as evident ears lead, and then with less evident ones, too; nothing if no cycle closes.
+    Three times (once in large graphs), the first time as far as evident ears lead, and then with less evident ones, too. Nothing
+    if no cycle closes.
 
     Parameters
     ----------
@@ -92,7 +94,8 @@ def grow_by_ears(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
     growth = _Growth(graph, links, extent, rng, own)
-    found = [growth.parts(_LEVELS[:count]) for count in range(2, len(_LEVELS) + 1)]
+    counts = [3] if graph.n_edges > _LARGE else range(2, len(_LEVELS) + 1)
+    found = [growth.parts(_LEVELS[:count]) for count in counts]
     return tuple(growth.together(parts) for parts in found if parts)
 
 
@@ -288,7 +291,10 @@ class _Growth:
             while idle < _IDLE:
                 cost = np.where(barred, math.inf, (1.0 + _BLAME * blame) * (1.0 + idle * self.rng.random(m)))
                 forest = self._forest(placed, poses, cost)
-                ears = self._ears(forest, placed, accepted, barred)
+                out = accepted | barred
+                if idle:  # what joins placed nodes has been looked at
+                    out |= placed[graph.edge_i] & placed[graph.edge_j]
+                ears = self._ears(forest, placed, accepted, out)
                 new = np.flatnonzero(ears.odds > level)
                 for k in np.flatnonzero(ears.odds < _OPEN).tolist():
                     edges = self._edges(forest, ears, k, accepted)
@@ -331,8 +337,8 @@ class _Growth:
         poses = joined(graph, Poses(graph.node_ids, wxyz, position), inside, weight)
         return Eared(poses, part_of, inside, self.scales)
 
-    def _ears(self, forest: _Forest, placed: Mask, accepted: Mask, barred: Mask) -> _Ears:
-        """All edges that join two branches of the forest, or placed nodes, and their log odds."""
+    def _ears(self, forest: _Forest, placed: Mask, accepted: Mask, out: Mask) -> _Ears:
+        """All edges that join two branches of the forest, or placed nodes, but those left out (m,); and their log odds."""
         graph, h = self.graph, self.halves
         i, j = graph.edge_i, graph.edge_j
         used = np.zeros(graph.n_edges, dtype=bool)
@@ -340,7 +346,7 @@ class _Growth:
         there = (placed | (forest.via >= 0))[i] & (placed | (forest.via >= 0))[j]
         apart = (forest.branch[i] != forest.branch[j]) | (placed[i] & placed[j])
         short = forest.depth[i] + forest.depth[j] < _LONGEST
-        edges = np.flatnonzero(~accepted & ~barred & ~used & there & apart & short)
+        edges = np.flatnonzero(~out & ~used & there & apart & short)
         if not len(edges):
             return _Ears(edges, np.zeros((0, 2), dtype=np.int64), np.zeros(0))
         along = self._log_prior_along(forest)
