@@ -135,15 +135,16 @@ def solve_robust(
             if by_cluster:
                 repeats = Repeats.of(search.clusters, bones.edges)
             chain = sequence, grown, bones.edges
-    starts += _starts(graph, own, rng, start, hints, searched)
     fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
-    chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-    if chain is not None and options.noise == "auto" and _is_whole(*chain, chosen):
-        least = _least_scales(*chain[:2], rng.spawn(1)[0])
+    if chain is not None and options.noise == "auto":
+        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+        least = _least_scales(*chain[:2], rng.spawn(1)[0]) if _is_whole(*chain, chosen) else (0.0, 0.0)
         if max(least) > 0.0:
             options = replace(options, least_scales=least)
             fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
-            chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+    starts = _starts(graph, own, rng, start, hints, searched)
+    fits += [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
+    chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     if chain is not None:
         best = sorted(_trusting(fits, own), key=lambda found: -found.log_evidence)[:_MOST_UNTRUSTING]
         near = replace(options, outlier_sigma=stated_spread)
