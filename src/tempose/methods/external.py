@@ -97,6 +97,51 @@ def gtsam_gnc(graph: PoseGraph, known: Mask | None = None, start: Poses | None =
     return Estimate(kind.poses(graph, found), "finished")
 
 
+@synchronisation_method(connected=True)
+def open3d_line_process(graph: PoseGraph, known: Mask, start: Poses) -> Estimate:
+    """Open3D's global optimisation of pose graphs: a line process switches loop closures off, certain edges stay.
+
+    It is told the stated noise, and takes edges that miss by more than three σ of a translation for wrong.
+
+    Parameters
+    ----------
+    known
+        Edges (m,) that are certain.
+    start
+        Poses to begin with.
+    """
+    open3d = require("open3d", "its line process")
+    if graph.is_planar or not graph.has_translation.all():
+        raise NotApplicable("needs poses in space and a translation on every edge")
+    registration = open3d.pipelines.registration
+    sigma_rot = sigma_from_concentration(graph.mean_concentration)
+    sigma_trans = 1.0 / np.sqrt(np.einsum("maa->m", graph.translation_precision_matrices) / 3.0)
+    first, poses = start.select(graph.node_ids), registration.PoseGraph()
+    for wxyz, t in zip(first.wxyz, first.position, strict=True):
+        poses.nodes.append(registration.PoseGraphNode(_matrix(wxyz, t)))
+    for k in range(graph.n_edges):
+        precision = np.diag(np.repeat([sigma_rot[k], sigma_trans[k]], 3) ** -2.0)
+        measured = _matrix(graph.j_from_i_wxyz[k], graph.j_from_i_t[k])
+        ends = int(graph.edge_i[k]), int(graph.edge_j[k])
+        poses.edges.append(registration.PoseGraphEdge(*ends, measured, precision, uncertain=not known[k]))
+    registration.global_optimization(
+        poses,
+        registration.GlobalOptimizationLevenbergMarquardt(),
+        registration.GlobalOptimizationConvergenceCriteria(),
+        registration.GlobalOptimizationOption(
+            max_correspondence_distance=3.0 * float(np.median(sigma_trans)), edge_prune_threshold=0.25, reference_node=0
+        ),
+    )
+    found = np.array([np.asarray(node.pose) for node in poses.nodes])
+    return Estimate(Poses(graph.node_ids, quat.from_matrix(found[:, :3, :3]), found[:, :3, 3]), "finished")
+
+
+def _matrix(wxyz: Array, t: Array) -> Array:
+    out = np.eye(4)
+    out[:3, :3], out[:3, 3] = quat.to_matrix(wxyz), t
+    return out
+
+
 class _Spatial:
     """Poses in space, as GTSAM's ``Pose3``."""
 

@@ -38,6 +38,7 @@ import numpy as np
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import se3
 from tempose.model.poses import Poses
+from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.model.topology import components
 from tempose.optimum.trees import tree_poses
@@ -57,7 +58,7 @@ from tempose.outliers.beliefs import (
 from tempose.outliers.clusters import KINDS, Clusters
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
-from tempose.outliers.search.triangles import HalfEdges, triangles
+from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
@@ -352,10 +353,20 @@ class ExplanationSearch:
         return sorted(self.found.values(), key=lambda one: -one.log_score)[:count]
 
     def _shown_level(self, one: Candidate) -> tuple[float, float]:
-        """σ per axis, radians and length, that the residuals of the edges that fit show, as far as others check them."""
+        """σ per axis, radians and length, that the residuals of the edges that fit show.
+
+        If triangles told it, the median residual may only widen it: where every place is seen many times, edges that agree share
+        their errors. Else it is the root mean square of what others check.
+        """
         graph, level, fits = self.sequence.graph, self.level, one.fits
+        turns = int(np.sum(graph.axes < 3))
+        if self._many_triangles:
+            left = residuals(graph, one.poses)
+            turn = float(np.median(left.angle[fits])) / CHI_MEDIAN[turns]
+            move = float(np.median(np.linalg.norm(left.translation[fits], axis=1))) / CHI_MEDIAN[graph.dimension]
+            return max(self.sigma_rot, turn), max(self.sigma_trans, move)
         kept = graph.with_edges(fits)
-        spare, turns = kept.n_edges - (graph.n_nodes - kept.n_components), int(np.sum(graph.axes < 3))
+        spare = kept.n_edges - (graph.n_nodes - kept.n_components)
         if spare * turns < FEWEST_SPARE:
             return self.sigma_rot, self.sigma_trans
         _, error, shift = level.energies(one.poses)

@@ -13,7 +13,7 @@ from tempose._typing import Mask
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.regions import LEVELS, inside
 from tempose.errors import MissingPackage, NotApplicable, TemposeError
-from tempose.methods.external import gtsam_gnc
+from tempose.methods.external import gtsam_gnc, open3d_line_process
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.outliers import Robust
@@ -38,8 +38,9 @@ from tempose.studies.wrong_edges import (
 QUICK = ("hotel_uc",)
 TRUST = (0.9, 0.95, 0.99, 0.999, 0.999999)
 PLAIN = "robust"
-OTHERS = ("chain", "gnc", "gnc+odometry", "oracle")
-"""The oracle knows the right edges and estimates their noise: its coverage is what no verdict can better."""
+OTHERS = ("chain", "gnc", "gnc+odometry", "line-process", "oracle")
+"""``line-process`` is Open3D's, with certain odometry. The oracle knows the right edges and estimates their noise: its coverage is
+what no verdict can better."""
 
 
 def method(trust: float | None) -> str:
@@ -109,6 +110,8 @@ def _other(name: str, graph: PoseGraph) -> Poses:
         return chain(graph)
     if name == "gnc":
         return gtsam_gnc(graph).poses
+    if name == "line-process":
+        return open3d_line_process(graph, odometry(graph), chain(graph)).poses
     assert name == "gnc+odometry"
     return gtsam_gnc(graph, odometry(graph), chain(graph)).poses
 
