@@ -485,6 +485,19 @@ def sigmas(nodes: NodeSummary) -> str:
 # ---------------------------------------------------------------------- the draws
 
 
+_LOWER = 1.0  # of U: less makes no difference
+
+
+def lower_draws(lower_by: float) -> list[str]:
+    """That draws lead to a deeper minimum than the estimate's, if they do."""
+    if lower_by < _LOWER:
+        return []
+    return [
+        f"the draws lead to other poses with U lower by {lower_by:.3g}: the estimate is not the best place, but one of several "
+        "nearby, and error bars from the draws are of all of these"
+    ]
+
+
 def draws_of(counts: Sequence[int]) -> str:
     """How many draws are of each explanation, to be put into a sentence; nothing if there is one: ``, 29 / 29 / 12 of …``."""
     if len(counts) < 2:

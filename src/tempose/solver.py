@@ -70,6 +70,14 @@ from tempose.sampling.options import Geodesic, SamplerOptions
 from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
 from tempose.solution import Solution, Status
 
+_PILOTS, _PILOT_DRAWS, _PILOT_STEP = (
+    3,
+    60,
+    10,
+)  # short chains, one after the other, and after how many draws one is followed down
+_DEEPER = 0.01  # of U: less is not worth another chain
+_FOLLOWED = 400  # nodes of robust solves whose lowest draws are followed down, to see whether the estimate is the lowest minimum
+
 
 def solve(
     graph: PoseGraph | str | Path,
@@ -363,6 +371,23 @@ def draw(run: Run) -> None:
             hook=run.hook, stop=run.stop,
         )  # fmt: skip
     run.draws = read_draws(run.home / "draws")
+    run.notices += describe.lower_draws(_lower_by(run, run.draws.of_explanation(0)))
+
+
+def _lower_by(run: Run, draws: Draws) -> float:
+    """How far below U of the estimate the minimum lies that the lowest draw of some chain leads to; of robust solves, else 0.
+
+    Heavy tails have many minima, and chains may find one that the search has not.
+    """
+    if run.posterior.likelihood is None or run.posterior.graph.n_nodes > _FOLLOWED or run.options.beta != 1.0:
+        return 0.0
+    least = run.posterior.potential(run.found.poses)
+    lowest = least
+    for array, energy in zip(draws.arrays, draws.energies, strict=True):
+        if len(energy) and np.isfinite(energy).all():
+            row = np.asarray(array[int(np.argmin(energy))])
+            lowest = min(lowest, minimise(run.curvature, Poses(draws.ids, row[:, :4], row[:, 4:])).potential)
+    return least - lowest
 
 
 def _beyond(progress: ProgressHook, chains: int, before: int, total: int) -> ProgressHook:

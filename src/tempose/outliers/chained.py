@@ -24,7 +24,7 @@ from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
 REPORTED = 4  # explanations, at most
 LEAST = 0.02  # probability of one that is reported
 _ANCHORS = 9  # nodes from which two sets of poses are compared
-IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong
+IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong; that a link is wrong which it keeps
 
 
 def solve_explained(
@@ -44,7 +44,7 @@ def solve_explained(
     reported = [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
     fits: list[RobustFit] = []
     for group in reported:
-        prior = _prior(candidates, group.members[0], bones, own)
+        prior = _prior(candidates, group.members[0], search.sequence.is_link, bones, own)
         start = bones.completed(candidates.found[group.members[0]].poses)
         if not fits:
             fits.append(_fitted(graph, start, options, prior, bones.is_all))
@@ -107,16 +107,19 @@ def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group
     return sorted(groups, key=lambda group: -group.probability)
 
 
-def _prior(candidates: Candidates, k: int, bones: Skeleton, own: Array) -> Array:
+def _prior(candidates: Candidates, k: int, links: Mask, bones: Skeleton, own: Array) -> Array:
     """Prior inlier probabilities (m,) if explanation k is true: hardly any for rejected clusters and links given up.
 
-    Single edges are independent of each other, and left to themselves.
+    Links that it keeps are right: poses at which one is not belong to another explanation. Single edges are independent of each
+    other, and left to themselves.
     """
     one, clusters = candidates.found[k], candidates.clusters
     called_wrong = clusters.spread(~one.believed & (clusters.size > 1), False).astype(bool)
     called_wrong[one.given_up] = True
     wrong = _whole(called_wrong, bones, 0.0) > 0.5
-    return np.where(wrong & ~(own == 1.0), IF_FALSE, own)
+    kept = _whole(links, bones, 0.0) > 0.5
+    prior = np.where(kept & ~wrong, np.fmax(own, 1.0 - IF_FALSE), own)
+    return np.where(wrong & ~(own == 1.0), IF_FALSE, prior)
 
 
 def _whole(of_skeleton: AnyArray, bones: Skeleton, elsewhere_: float) -> Array:

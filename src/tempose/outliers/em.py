@@ -15,6 +15,8 @@ import numpy as np
 
 from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -41,6 +43,9 @@ FIRST_INLIER_PROBABILITY = 0.7
 _FIRST_CHOICE = 2  # round after which the tail is chosen for the first time
 _ANY_TURN = 1.8  # radians per axis of a rotation of which nothing is known
 _A_LITTLE = 1e-6  # of an edge, so that no node is free
+_SAME = (
+    1e-6  # radians, and of the spread of translations: two measurements of one motion never agree as closely by chance
+)
 _EXACT = 1e-9  # radians, and of the spread of translations: residuals below are rounding
 
 
@@ -123,6 +128,12 @@ def fit(
     options = options or RobustOptions()
     own = np.full(graph.n_edges, np.nan) if own_probability is None else own_probability
     if options.noise == "auto":
+        again = repeated(graph)
+        if np.any(again):  # what is listed twice agrees with itself: that says nothing about noise
+            once = fit(graph.with_edges(~again), start, options, own_probability=own[~again], first=first)
+            p = once.parameters
+            known = replace(options, noise="given", inlier_probability=p.inlier_probability, tail=p.tail)
+            return fit(graph, once.poses, known, own_probability=own, first=p)
         require_loops(graph, start)
     if first is None:
         first = first_parameters(graph, start, options, own)
@@ -137,7 +148,11 @@ def fit(
         if moved < CHANGE or number == _FIRST_CHOICE:
             chosen = left.with_best_tail(parameters, options, own) if free_tail and choices < 4 else parameters
             if chosen.tail == parameters.tail and moved < CHANGE:
-                freed = parameters if released else _released(parameters, left.spare(parameters, own))
+                freed = (
+                    parameters
+                    if released or options.noise != "auto"
+                    else _released(parameters, left.spare(parameters, own))
+                )
                 if freed is parameters:
                     status = "converged"
                     break
@@ -153,6 +168,24 @@ def fit(
     if options.noise == "auto":
         evidence += left.log_evidence_of_scales(parameters, own)
     return RobustFit(poses, posterior.graph, posterior.likelihood, parameters, status, number, log_likelihood, evidence)
+
+
+def repeated(graph: PoseGraph) -> Mask:
+    """Edges (m,) that are the same measurement as an earlier one, in either direction: equal but for rounding."""
+    back = graph.edge_i > graph.edge_j
+    q, t = graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t)
+    inverse = se3.inverse((q, t))
+    q, t = (np.where(back[:, None], b, a) for a, b in zip((q, t), inverse, strict=True))
+    ends = np.stack([np.minimum(graph.edge_i, graph.edge_j), np.maximum(graph.edge_i, graph.edge_j)], axis=1)
+    measured = np.concatenate([quat.canonical(q), t / outlier_spread(graph)], axis=1)
+    out = np.zeros(graph.n_edges, dtype=bool)
+    order = np.lexsort((ends[:, 1], ends[:, 0]))
+    same = np.all(np.diff(ends[order], axis=0) == 0, axis=1)
+    for pair in np.split(order, np.flatnonzero(~same) + 1) if np.any(same) else ():
+        for k, e in enumerate(pair.tolist() if len(pair) > 1 else ()):
+            before = [f for f in pair[:k].tolist() if not out[f]]
+            out[e] = bool(before) and bool(np.any(np.all(np.abs(measured[before] - measured[e]) < _SAME, axis=1)))
+    return out
 
 
 def require_loops(graph: PoseGraph, poses: Poses | None = None) -> None:
