@@ -5,16 +5,22 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tempose
 from helpers.two_explanations import TURN, contested, out_and_back
-from tempose import solver
+from tempose import describe, solver
+from tempose.model.graph import PoseGraph
+from tempose.model.posterior import Posterior
+from tempose.model.robust import RobustLikelihood
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
 from tempose.outliers.options import Robust
 from tempose.sampling import Auto
-from tempose.sampling.draws import in_turn
+from tempose.sampling.draws import Draws, in_turn
 
 DRAWS, CHAINS = 160, 2
 
@@ -148,3 +154,35 @@ def test_without_other_explanations_draws_are_as_ever():
     assert [label.tolist() for label in plain.draws.explanation] == [[0] * 4, [0] * 4]
     assert plain.draws.of_explanation(0) is plain.draws and plain.draws.of_explanation(1).n_draws == 0
     assert plain.overall_nodes is plain.nodes
+
+
+def test_draws_that_lead_to_a_deeper_minimum_say_so():
+    """Three edges say one thing and two another, with heavy tails: a minimum each, and the estimate in the higher one."""
+    made = tempose.simulate(2, sigma_rot_deg=1.0, sigma_trans=0.01, seed=0).graph
+    offset = np.array([0.0, 0.0, 0.0, 0.3, 0.3])
+    graph = PoseGraph.from_concentrations(
+        [(int(made.edge_i[0]), int(made.edge_j[0]))] * 5,
+        np.repeat(made.j_from_i_wxyz[:1], 5, axis=0),
+        made.j_from_i_t[0] + offset[:, None] * np.array([1.0, 0.0, 0.0]),
+        concentration=np.repeat(made.concentration[:1], 5),
+        translation_precision=np.repeat(made.translation_precision[:1], 5),
+    )
+    posterior = Posterior(graph, RobustLikelihood.of(graph, 0.9, tail=1.0, outlier_sigma=1.0))
+    curvature = Curvature(posterior)
+    low, high = (
+        minimise(curvature, tempose.solve(graph.with_edges(offset == one), draws=0).estimate) for one in (0.0, 0.3)
+    )
+    assert high.potential > low.potential + 5.0
+
+    def told(estimate, drawn):
+        run = SimpleNamespace(
+            posterior=posterior, curvature=curvature, options=SimpleNamespace(beta=1.0), found=estimate
+        )
+        row = np.concatenate([drawn.poses.wxyz, drawn.poses.position], axis=1)[None]
+        draws = Draws(graph.node_ids, 1.0, (row,), (np.array([drawn.potential]),))
+        return solver._lower_by(run, draws)
+
+    assert told(high, low) == pytest.approx(high.potential - low.potential, rel=1e-6)
+    assert "lower by" in describe.lower_draws(told(high, low))[0]
+    assert told(low, high) == 0.0  # negative control: the estimate is the lowest
+    assert describe.lower_draws(told(low, high)) == []

@@ -110,11 +110,11 @@ def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group
 def _prior(candidates: Candidates, k: int, links: Mask, bones: Skeleton, own: Array) -> Array:
     """Prior inlier probabilities (m,) if explanation k is true: hardly any for rejected clusters and links given up.
 
-    Links that it keeps are right: poses at which one is not belong to another explanation. Single edges are independent of each
-    other, and left to themselves.
+    Links that it keeps are right: poses at which one is not belong to another explanation, and so do those at which a loop closure
+    is right that it does not believe. What it believes is right edge by edge, as far as it fits.
     """
     one, clusters = candidates.found[k], candidates.clusters
-    called_wrong = clusters.spread(~one.believed & (clusters.size > 1), False).astype(bool)
+    called_wrong = clusters.spread(~one.believed, False).astype(bool)
     called_wrong[one.given_up] = True
     wrong = _whole(called_wrong, bones, 0.0) > 0.5
     kept = _whole(links, bones, 0.0) > 0.5
