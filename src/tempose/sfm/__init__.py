@@ -14,6 +14,9 @@ One file per stage, in this order:
 
 Pixels have their centre at .5, COLMAP's convention, and are free of lens distortion, so that every camera is a pinhole
 ``K``.
+
+Beside this, :mod:`.adjustment` has the error bars of a bundle adjustment, with any of COLMAP's camera models, and
+:mod:`.given` puts them on a COLMAP model that exists.
 """
 
 from __future__ import annotations
@@ -23,12 +26,21 @@ from typing import TYPE_CHECKING
 from tempose._support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tempose.sfm.adjustment.posterior import BundlePosterior as BundlePosterior
+    from tempose.sfm.adjustment.posterior import PosteriorOptions as PosteriorOptions
+    from tempose.sfm.adjustment.posterior import posterior_of as posterior_of
+    from tempose.sfm.adjustment.problem import Bundle as Bundle
+    from tempose.sfm.adjustment.problem import read_bundle as read_bundle
+    from tempose.sfm.adjustment.systematic import ModelError as ModelError
     from tempose.sfm.bundle import Adjustment as Adjustment
     from tempose.sfm.bundle import AdjustOptions as AdjustOptions
     from tempose.sfm.bundle import adjust as adjust
     from tempose.sfm.bundle import adjust_in_rounds as adjust_in_rounds
     from tempose.sfm.bundle import adjust_until_stable as adjust_until_stable
     from tempose.sfm.files import load_scene as load_scene
+    from tempose.sfm.given import GivenModel as GivenModel
+    from tempose.sfm.given import GivenOptions as GivenOptions
+    from tempose.sfm.given import with_error_bars as with_error_bars
     from tempose.sfm.options import SfmOptions as SfmOptions
     from tempose.sfm.pipeline import Reconstruction as Reconstruction
     from tempose.sfm.pipeline import read_views as read_views
@@ -39,6 +51,15 @@ if TYPE_CHECKING:
     from tempose.sfm.scene import Scene as Scene
 
 _WHERE = {
+    "BundlePosterior": "adjustment.posterior",
+    "PosteriorOptions": "adjustment.posterior",
+    "posterior_of": "adjustment.posterior",
+    "Bundle": "adjustment.problem",
+    "read_bundle": "adjustment.problem",
+    "ModelError": "adjustment.systematic",
+    "GivenModel": "given",
+    "GivenOptions": "given",
+    "with_error_bars": "given",
     "AdjustOptions": "bundle",
     "Adjustment": "bundle",
     "adjust": "bundle",

@@ -115,6 +115,10 @@ EXPERIMENTS: dict[str, Entry] = {
         "are the error bars of cameras and points right: truths inside 50, 80 and 95 % regions, on COLMAP's synthetic data",
         "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
     ),
+    "bundle-coverage": Entry(
+        "are the error bars of adjusted models with unknown intrinsics right: truths inside 50, 80 and 95 % regions",
+        "Not in the paper, which leaves the uncertainty of bundle adjustment to later. Needs pycolmap.",
+    ),
     "epfl-coverage": Entry(
         "true cameras inside the 50, 80 and 95 % regions on the EPFL photographs, with and without an error of the calibration",
         "Not in the paper, which has no error bars of cameras. Needs pycolmap.",

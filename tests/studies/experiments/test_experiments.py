@@ -81,7 +81,7 @@ def test_an_experiment_on_real_data_says_what_it_lacks(name: str, monkeypatch: p
 
 @pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n not in NEED_DATA])
 def test_every_experiment_has_a_plan_of_different_cells_that_survives_json(name: str) -> None:
-    if name == "sfm-coverage":
+    if name in ("sfm-coverage", "bundle-coverage"):
         pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
     for quick in (False, True):
         cells = load(name).cells(RunOptions(quick=quick))

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.sfm_scene import make
 from tempose.studies.experiment import Result, RunOptions
-from tempose.studies.experiments import ba_gain, epfl_coverage, point_uncertainty, sfm_coverage
+from tempose.studies.experiments import ba_gain, bundle_coverage, epfl_coverage, point_uncertainty, sfm_coverage
 from tempose.studies.experiments import epfl as epfl_images
 
 
@@ -42,6 +42,14 @@ def rows_of(name: str) -> list[dict]:
     if name == "sfm-coverage":
         columns = {f"{kind}_{level}": level / 100 for kind in sfm_coverage.KINDS for level in (50, 80, 95)}
         return [{"setting": s, "seed": k, **columns} for s in sfm_coverage.SETTINGS for k in range(2)]
+    if name == "bundle-coverage":
+        columns = {f"{kind}_{level}": level / 100 for kind in bundle_coverage.KINDS for level in (50, 80, 95)}
+        return [
+            {"setting": s, "claim": claim, "seed": k, **columns}
+            for s in bundle_coverage.SETTINGS
+            for claim in bundle_coverage.CLAIMS
+            for k in range(2)
+        ]
     if name == "epfl-coverage":
         return [
             {"data": data, "calibration": calibration}
@@ -67,6 +75,7 @@ def rows_of(name: str) -> list[dict]:
         ("ba-gain", ba_gain),
         ("point-uncertainty", point_uncertainty),
         ("sfm-coverage", sfm_coverage),
+        ("bundle-coverage", bundle_coverage),
         ("epfl-coverage", epfl_coverage),
     ],
 )
@@ -75,7 +84,8 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     table = module.EXPERIMENT.table(rows_of(name))
     result = Result(name, RunOptions(), rows_of(name), table)
     assert all(path.stat().st_size > 5000 for path in module.EXPERIMENT.draw(result, tmp_path))
-    assert table[0].get("data", "10 data sets") in module.EXPERIMENT.text(result)
+    named = "taken as exact" if name == "bundle-coverage" else table[0].get("data", "10 data sets")
+    assert named in module.EXPERIMENT.text(result)
     if name == "point-uncertainty":
         assert [line.split()[1] for line in module.EXPERIMENT.text(result).splitlines()[-2:]] == ["total", "own"]
     if name == "ba-gain":

@@ -13,24 +13,28 @@ from tempose.sfm.adjustment.problem import USUAL, bundle_of
 
 EFFICIENT = 2.385
 """Scale of a Cauchy loss in units of the noise at which it loses 5% to least squares where noise is Gaussian."""
-_MOST_STEPS = 200
+_MOST_STEPS = 100
+_MOST_ROUNDS = 4
+_SETTLED = 0.05
 
 
 def readjust(model: Any, free: tuple[str, ...] = USUAL, loss_px: float | None = None) -> float:
     """Adjust a pycolmap ``Reconstruction`` in place, with a Cauchy loss; returns the scale of the loss, pixels.
 
-    The scale is that of ``loss_px``, or 2.385 times the noise that the median residual says, taken anew until it stays. The
-    result is aligned with the poses as they were.
+    The scale is that of ``loss_px``, or 2.385 times the noise that the median residual says, taken anew until it stays within
+    5%. The result is aligned with the poses as they were.
     """
     pycolmap = require("pycolmap", "bundle adjustment")
     before = bundle_of(model, free)
     scale = loss_px or EFFICIENT * robust_sigma_px(linearise(before))
-    for _ in range(1 if loss_px else 5):
+    for _ in range(_MOST_ROUNDS):
         _adjust(pycolmap, model, free, scale)
         found = loss_px or EFFICIENT * robust_sigma_px(linearise(bundle_of(model, free)))
-        settled, scale = abs(found - scale) < 0.02 * scale, found
-        if settled:
+        if abs(found - scale) < _SETTLED * scale:
             break
+        scale = found
+    else:
+        _adjust(pycolmap, model, free, scale)
     after = bundle_of(model, free)
     kind = "se3" if after.metric else "sim3"
     fit = align((after.poses.wxyz, after.poses.position), (before.poses.wxyz, before.poses.position), kind)
@@ -51,8 +55,8 @@ def _adjust(pycolmap: Any, model: Any, free: tuple[str, ...], loss_px: float) ->
     ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     ceres.loss_function_scale = loss_px
     ceres.solver_options.max_num_iterations = _MOST_STEPS
-    ceres.solver_options.function_tolerance = 1e-9
-    ceres.solver_options.gradient_tolerance = 1e-10
+    ceres.solver_options.function_tolerance = 1e-8
+    ceres.solver_options.gradient_tolerance = 1e-8
     config = pycolmap.BundleAdjustmentConfig()
     for number, image in model.images.items():
         if image.has_pose:
