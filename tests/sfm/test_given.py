@@ -154,6 +154,21 @@ def test_a_camera_that_does_not_move_at_all_is_refused(tmp_path: Path, capsys: p
     assert "do not trust this" in "".join(capsys.readouterr())
 
 
+def test_a_photograph_that_sees_nothing_has_no_error_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = make(5, frames=6, points=100).adjusted
+    adjust(model)
+    blind = model.images[3]
+    for k, point in list(enumerate(blind.points2D))[4:]:
+        if point.has_point3D():
+            model.delete_observation(3, k)
+    model.write_binary(tmp_path)
+    home = tmp_path / "out"
+    assert main(["sfm", str(tmp_path), "-o", str(home)]) == 0
+    assert f"1 photographs see too few points of others for an error bar: {blind.name}" in capsys.readouterr().err
+    assert blind.name not in {row["id"] for row in table(home / "cameras.csv")}
+    assert (home / "colmap" / "images.bin").read_bytes() == (tmp_path / "images.bin").read_bytes()
+
+
 def test_too_few_points_are_not_trusted(tmp_path: Path) -> None:
     model = make(4, frames=6, points=20).adjusted
     adjust(model)

@@ -304,7 +304,11 @@ def _add_error_bars(
     if truth is not None:
         _check_truth(truth, given.posterior.bundle.names, arguments.truth)
     errors = None if truth is None else _errors(given.scene, truth)
-    notices = (*words.held(given), *(words.doubt(one, given) for one in given.doubts if not one.is_fatal))
+    notices = (
+        *words.left_out(given),
+        *words.held(given),
+        *(words.doubt(one, given) for one in given.doubts if not one.is_fatal),
+    )
     facts = {
         **given.facts(),
         "verdict": words.verdict(given),

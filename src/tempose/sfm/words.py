@@ -144,6 +144,14 @@ def doubt(one: Doubt, given: GivenModel) -> str:
             )
 
 
+def left_out(given: GivenModel) -> tuple[str, ...]:
+    """Photographs of the model that have no error bars."""
+    names = given.posterior.bundle.left_out
+    if not names:
+        return ()
+    return (f"{len(names)} photographs see too few points of others for an error bar: {listed(list(names), _NAMED)}",)
+
+
 def held(given: GivenModel) -> tuple[str, ...]:
     """What is assumed of intrinsics that were held, one line for all cameras alike."""
     lines: dict[str, int] = {}

@@ -21,6 +21,8 @@ from tempose.sfm.adjustment.lenses import Lens, lens_of
 
 GROUPS = ("focal", "centre", "distortion")
 """Parameters of a camera that are free or fixed together."""
+FEWEST_SEEN = 6
+"""A photograph that sees fewer points of others has no error bar: nothing checks its pose."""
 USUAL = ("focal", "distortion")
 """What COLMAP's bundle adjustment refines unless it is told otherwise: not the principal point."""
 
@@ -82,6 +84,8 @@ class Bundle:
         Of the points (p,), and where they are (p, 3).
     point_of, image_of, pixel
         Point and photograph of each observation (k,), and where it was seen (k, 2); sorted by point.
+    left_out
+        Names of photographs with a pose that see too few points.
     """
 
     names: tuple[str, ...]
@@ -97,6 +101,7 @@ class Bundle:
     point_of: Index
     image_of: Index
     pixel: Array
+    left_out: tuple[str, ...] = ()
 
     @property
     def n_frames(self) -> int:
@@ -148,9 +153,13 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
     free
         Groups of intrinsics that were estimated, of all cameras. A model does not say which; these are COLMAP's defaults.
     """
-    images = sorted((image for image in model.images.values() if image.has_pose), key=lambda image: image.name)
+    posed = sorted((image for image in model.images.values() if image.has_pose), key=lambda image: image.name)
+    images = _seeing_enough(posed)
     if len(images) < 2:
-        raise GraphError(f"the model has {len(images)} photographs with a pose; error bars need at least two")
+        raise GraphError(
+            f"{len(images)} of the model's {len(posed)} photographs with a pose see {FEWEST_SEEN} points of others; error bars "
+            "need at least two"
+        )
     row_of_frame = {number: k for k, number in enumerate(sorted({image.frame_id for image in images}))}
     row_of_camera = {number: k for k, number in enumerate(sorted({image.camera_id for image in images}))}
     frame_wxyz, frame_position = _inverse_motions([model.frames[n].rig_from_world for n in row_of_frame])
@@ -167,7 +176,7 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
                 free_parameters(one.model.name, free),
             )
         )
-    numbers = np.array([image.image_id for image in images])
+    numbers, names = np.array([image.image_id for image in images]), {image.name for image in images}
     points, point_of, image_of, pixel = _observations(model, images)
     return Bundle(
         tuple(image.name for image in images),
@@ -183,7 +192,22 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
         point_of,
         image_of,
         pixel,
+        tuple(image.name for image in posed if image.name not in names),
     )
+
+
+def _seeing_enough(images: list[Any]) -> list[Any]:
+    """The images that see enough points which others of them see, too."""
+    seen = [np.unique([p.point3D_id for p in image.points2D if p.has_point3D()]) for image in images]
+    kept = np.ones(len(images), dtype=bool)
+    while kept.any():
+        number, count = np.unique(np.concatenate([s for s, k in zip(seen, kept, strict=True) if k]), return_counts=True)
+        shared = number[count > 1]
+        enough = kept & np.array([np.isin(one, shared).sum() >= FEWEST_SEEN for one in seen])
+        if np.array_equal(enough, kept):
+            break
+        kept = enough
+    return [image for image, k in zip(images, kept, strict=True) if k]
 
 
 def _inverse_motions(motions: list[Any]) -> tuple[Array, Array]:
