@@ -19,7 +19,7 @@ from tempose.io.colmap.cameras import read_camera
 from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.sfm.features import build_database
+from tempose.sfm.features import build_database, find_images
 from tempose.sfm.lengths import baseline_lengths
 from tempose.sfm.motion import Motion, estimate_motion
 from tempose.sfm.options import SfmOptions
@@ -85,6 +85,45 @@ def _verify(scene: str, path: Path) -> None:
     options = pycolmap.TwoViewGeometryOptions()
     options.compute_relative_pose = True
     pycolmap.geometric_verification(path, two_view_geometry_options=options)
+
+
+def model(scene: str, known: bool) -> Path:
+    """COLMAP's incremental model of a scene, its calibration held at ``K.txt`` or unknown; made when first asked for."""
+    return _kept(scene, "model-known" if known else "model-unknown", lambda path: _map(scene, path, known))
+
+
+def _map(scene: str, path: Path, known: bool) -> None:
+    pycolmap = require("pycolmap", "a model of photographs")
+    pycolmap.logging.minloglevel = 3
+    path.mkdir(parents=True)
+    features, folder = path.with_suffix(".db"), images(scene)
+    reader = pycolmap.ImageReaderOptions()
+    if known:
+        camera = read_camera(folder / "K.txt")
+        reader.camera_model = str(camera.model)
+        reader.camera_params = ", ".join(repr(float(x)) for x in camera.params)
+    pycolmap.extract_features(
+        features,
+        folder,
+        image_names=find_images(folder),
+        camera_mode=pycolmap.CameraMode.SINGLE,
+        reader_options=reader,
+        device=pycolmap.Device.cpu,
+    )
+    pycolmap.match_exhaustive(features, device=pycolmap.Device.cpu)
+    options = pycolmap.IncrementalPipelineOptions(min_model_size=3, random_seed=0)
+    if known:
+        for name in ("focal_length", "principal_point", "extra_params"):
+            setattr(options, f"ba_refine_{name}", False)
+        for name in ("focal_length", "extra_params"):
+            setattr(options.mapper, f"abs_pose_refine_{name}", False)
+    made = pycolmap.incremental_mapping(features, folder, path, options)
+    features.unlink()
+    if not made:
+        raise DataMissing(f"COLMAP makes no model of {scene}")
+    for part in path.iterdir():
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+    max(made.values(), key=lambda one: one.num_reg_images()).write(path)
 
 
 @cache

@@ -123,6 +123,10 @@ EXPERIMENTS: dict[str, Entry] = {
         "true cameras inside the 50, 80 and 95 % regions on the EPFL photographs, with and without an error of the calibration",
         "Not in the paper, which has no error bars of cameras. Needs pycolmap.",
     ),
+    "epfl-bundle": Entry(
+        "true cameras inside the regions of COLMAP's models of the EPFL photographs, each scene by what the others chose",
+        "Not in the paper. Needs the data set epfl and pycolmap.",
+    ),
     "threedmatch": Entry(
         "errors of every method on five real scans",
         "Not in the paper: SE(3) with metric translations and wrong registrations that agree with each other. Needs the data "

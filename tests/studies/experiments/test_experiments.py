@@ -64,6 +64,7 @@ NEED_DATA = (
     "ba-gain",
     "point-uncertainty",
     "epfl-coverage",
+    "epfl-bundle",
     "covariance-sphere",
     "planar-truth",
     "scenes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,14 @@ import pytest
 
 from helpers.sfm_scene import make
 from tempose.studies.experiment import Result, RunOptions
-from tempose.studies.experiments import ba_gain, bundle_coverage, epfl_coverage, point_uncertainty, sfm_coverage
+from tempose.studies.experiments import (
+    ba_gain,
+    bundle_coverage,
+    epfl_bundle,
+    epfl_coverage,
+    point_uncertainty,
+    sfm_coverage,
+)
 from tempose.studies.experiments import epfl as epfl_images
 
 
@@ -50,6 +58,20 @@ def rows_of(name: str) -> list[dict]:
             for claim in bundle_coverage.CLAIMS
             for k in range(2)
         ]
+    if name == "epfl-bundle":
+        rng = np.random.default_rng(0)
+        rows = []
+        for scene, setting in itertools.product(("fountain-P11", "castle-P30"), epfl_bundle.SETTINGS):
+            wide = 2.0 if scene == "fountain-P11" else 1.0
+            off = 1e-4 * wide * rng.standard_normal((400, 6))
+            unit = np.tile(np.eye(6), (400, 1, 1))
+            for x in epfl_bundle.GRID:
+                found = epfl_bundle.judged(off, x**2 * unit, epfl_bundle.BARS[-1], x)
+                rows.append({"data": scene, "setting": setting, **found})
+            for bars in epfl_bundle.BARS[:2]:
+                found = epfl_bundle.judged(off, 1e-10 * unit, bars, 0.0)
+                rows.append({"data": scene, "setting": setting, **found})
+        return rows
     if name == "epfl-coverage":
         return [
             {"data": data, "calibration": calibration}
@@ -76,6 +98,7 @@ def rows_of(name: str) -> list[dict]:
         ("point-uncertainty", point_uncertainty),
         ("sfm-coverage", sfm_coverage),
         ("bundle-coverage", bundle_coverage),
+        ("epfl-bundle", epfl_bundle),
         ("epfl-coverage", epfl_coverage),
     ],
 )
@@ -91,6 +114,11 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]
+    if name == "epfl-bundle":  # each scene has the amplitude that is right for the other
+        chosen = {line["data"]: line["lens_error"] for line in table if line["lens_error"]}
+        assert 0.8e-4 < chosen["fountain-P11"] < 1.3e-4 and 1.6e-4 < chosen["castle-P30"] < 2.5e-4
+        last = table[-1]
+        assert last["data"] == "all" and last["n_position"] == 800 and 0.5 < last["position_95"] < 0.95
     if name == "epfl-coverage":
         assert table[-1]["data"] == "all" and table[-1]["n_position"] == 40
         assert abs(table[-1]["position_80"] - 0.8 * (10 * 1.0 + 30 * 0.5) / 40) < 1e-12  # every camera counts once

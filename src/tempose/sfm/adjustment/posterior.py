@@ -204,16 +204,19 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
     """Error bars of a bundle where it stands; nothing is moved."""
     options = options or PosteriorOptions()
     lin = linearise(bundle)
-    w = _weights(lin.residual, options.loss_px)
-    curvature = np.where(lin.kept, w**2, 0.0)
-    freedom = _freedom(lin)
-    lost = 2.0 * lin.kept.sum() / freedom  # residuals of a fit are smaller than the noise
-    squares = float(np.sum(w[lin.kept] ** 2 * np.sum(lin.residual[lin.kept] ** 2, axis=1)))
-    sigma_px = options.sigma_px or float(np.sqrt(lost * squares / (2.0 * curvature.sum())))
+    # residuals of a fit are smaller than the noise: curvature and scatter are those of residuals as large as the noise
+    noisy = lin.residual * np.sqrt(2.0 * lin.kept.sum() / _freedom(lin))
+    weight, weight_noisy = _weights(lin.residual, options.loss_px), _weights(noisy, options.loss_px)
+    curvature = np.where(lin.kept, weight_noisy**2, 0.0)
+    scatter, fitted = (
+        float(np.sum((w**2 * np.sum(r**2, axis=1))[lin.kept]))
+        for w, r in ((weight_noisy, noisy), (weight, lin.residual))
+    )
+    sigma_px = options.sigma_px or float(np.sqrt(scatter / (2.0 * curvature.sum())))
     reduced = reduce(lin, curvature, sigma_px**2 * _prior(lin) if options.prior else None)
     inverse = Inverse.of(reduced, options.gauge)
-    pull = lin.residual / w[:, None]  # times the curvature: the loss's derivative
-    gradient = reduced.gradient(pull, np.zeros(len(w), dtype=np.int64), 1)
+    pull = lin.residual * (weight / weight_noisy**2)[:, None]  # times the curvature: the loss's derivative
+    gradient = reduced.gradient(pull, np.zeros(len(pull), dtype=np.int64), 1)
     step = -inverse.solve(gradient)[:, 0]
     removed = -float(gradient[:, 0] @ step) + reduced.own_decrease(pull)
     nothing = np.zeros((len(step), 0))
@@ -224,7 +227,9 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
         cell = neighbourhoods(np.where(reduced.unknown[:, None], np.nan, bundle.position), cells)
         rest = pull * (cell[bundle.point_of] >= 0)[:, None]
         group = np.maximum(cell[bundle.point_of], 0)
-        columns = inverse.solve(reduced.gradient(rest, group, cells)) * np.sqrt(lost * cells / (cells - 1.0))
+        columns = inverse.solve(reduced.gradient(rest, group, cells)) * np.sqrt(
+            scatter / fitted * cells / (cells - 1.0)
+        )
         together = Covariance(inverse, 0.0, columns)
         kappa = _ratio(together.of_images, noise.of_images)
         share = PLAIN_WORTH / (PLAIN_WORTH + cells)
