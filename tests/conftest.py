@@ -21,7 +21,7 @@ def data() -> Path:
 
 
 LACKING = {
-    "TEMPOSE_DATA": ("no real data sets", "export TEMPOSE_DATA=FOLDER"),
+    "TEMPOSE_DATA": ("no real data sets", "export TEMPOSE_DATA=FOLDER; a minute more"),
     "pycolmap|extra sfm": ("no pycolmap", "pip install '.[sfm]'"),
     "matplotlib": ("no matplotlib", "pip install '.[plot]'"),
     "viser|extra view": ("no viser", "pip install '.[view]'"),

@@ -26,7 +26,7 @@ def test_one_line_per_reason() -> None:
     told: list[str] = []
     shared.pytest_terminal_summary(SimpleNamespace(stats=stats, write_line=told.append))
     assert told == [
-        "skipped 2: no real data sets (export TEMPOSE_DATA=FOLDER)",
+        "skipped 2: no real data sets (export TEMPOSE_DATA=FOLDER; a minute more)",
         "skipped 1: no matplotlib (pip install '.[plot]')",
         "skipped 1: no pycolmap (pip install '.[sfm]')",
         "skipped 1: too hot today",
