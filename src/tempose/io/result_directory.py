@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def _make_way(home: Path, fingerprint: object, checksums: Mapping[str, list[str]
         old = read_facts(home)
     except DrawsError:
         old = {}
-    if not fingerprint or old.get("fingerprint") != fingerprint or not isinstance(old.get(_CHECKSUMS), dict):
+    if not fingerprint or old.get("fingerprint") != fingerprint or not _are_checksums(old.get(_CHECKSUMS)):
         discard_tables(home)
         return
     before = old[_CHECKSUMS]
@@ -204,11 +204,16 @@ def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations:
                 raise ValueError(f"{name} is not of this graph")
 
 
+def _are_checksums(value: object) -> TypeGuard[dict[str, list[str]]]:
+    lists = value.values() if isinstance(value, dict) else [None]
+    return all(isinstance(sums, list) and all(isinstance(one, str) for one in sums) for sums in lists)
+
+
 class _ReadBack:
     """Files of a result that ``result.json`` vouches for."""
 
     def __init__(self, home: Path, checksums: object) -> None:
-        if not isinstance(checksums, dict):
+        if not _are_checksums(checksums):
             raise DrawsError(f"{home / 'result.json'}: does not say which files belong to it; {_ANEW}")
         self.home, self.checksums = home, checksums
 
