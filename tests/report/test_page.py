@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
-import subprocess
 import sys
 import zlib
 from dataclasses import replace
@@ -15,6 +13,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from helpers.browser import BROWSER, HOSTILE, shown
 from tempose.errors import ArgumentError, FileError, GraphError, MissingPackage, OptionError
 from tempose.report import page
 from tempose.report import widgets as parts
@@ -425,36 +424,28 @@ def test_bad_fact_and_trace():
 # ── in a browser ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-@pytest.mark.parametrize("case", ["full", "bare", "directions", "flat", "explanations"])
+@pytest.mark.parametrize("case", ["full", "bare", "directions", "flat", "hostile", "explanations"])
 def test_page_runs_in_a_browser(tmp_path, case):
     data = {
         "full": lambda: make_data(node_ids=[EVIL[i % len(EVIL)] + str(i) for i in range(12)]),
         "bare": lambda: make_data(sigmas=False),
         "directions": lambda: make_data(positions=np.zeros((12, 3)), edge_translation=np.full(14, np.nan)),
         "flat": flat_data,
+        "hostile": lambda: make_data(
+            node_ids=HOSTILE, title=HOSTILE[1], notices=HOSTILE, settings=[(HOSTILE[3], HOSTILE[2])]
+        ),
         "explanations": lambda: make_data(explanations=two_cards(EVIL[0]), details=[Fact(EVIL[0], EVIL[1])]),
     }[case]()
     write_page(tmp_path / "report.html", data)
-    command = [
-        *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
-        *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"),
-        *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=4000", "--dump-dom"),
-        (tmp_path / "report.html").as_uri(),
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    if "<html" not in run.stdout:
-        pytest.skip("the browser does not start here")
-    assert 'data-ready="yes"' in run.stdout
-    assert "CONSOLE" not in run.stderr
-    assert "<title>hit" not in run.stdout
+    document, said = shown((tmp_path / "report.html").as_uri(), tmp_path / "profile")
+    assert 'data-ready="yes"' in document
+    assert "CONSOLE" not in said
+    assert "<title>hit" not in document
     if case == "full":
-        worst = re.search(r'id="node-table".*?<tr data-index="(\d+)"', run.stdout, re.S)[1]
+        worst = re.search(r'id="node-table".*?<tr data-index="(\d+)"', document, re.S)[1]
         assert int(worst) == int(np.argmax(data.sigma_pos))
-        oddest = re.search(r'id="edge-table".*?<tr data-index="(\d+)"', run.stdout, re.S)[1]
+        oddest = re.search(r'id="edge-table".*?<tr data-index="(\d+)"', document, re.S)[1]
         assert int(oddest) == int(np.argmax(data.edge_surprise))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.browser import BROWSER, HOSTILE, shown
 from helpers.ring import K, ring, seen
 from tempose.cli import main
 from tempose.errors import GraphError, ParseError
@@ -192,6 +193,31 @@ def test_the_viewer_answers() -> None:
             assert get(base, path, headers)[0] == 403, (path, headers)
     finally:
         viewer.stop()
+
+
+def hostile_scene() -> Scene:
+    scene = make_scene()
+    names = tuple(f"{HOSTILE[k % len(HOSTILE)]}{k}.jpg" for k in range(len(scene.poses)))
+    return replace(scene, poses=Poses(names, scene.poses.wxyz, scene.poses.position))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_names_of_photographs_do_not_run_on_the_page(tmp_path: Path) -> None:
+    write_cloud_page(tmp_path / "cloud.html", hostile_scene(), HOSTILE[1], notices=HOSTILE)
+    document, said = shown((tmp_path / "cloud.html").as_uri(), tmp_path / "profile")
+    assert "<title>hit" not in document and "<title>1" not in document
+    assert "CONSOLE" not in said or "WebGL" in said
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_names_of_photographs_do_not_run_in_the_viewer(tmp_path: Path) -> None:
+    pytest.importorskip("viser", reason="needs the extra view")
+    viewer = serve(hostile_scene(), port=8223)
+    try:
+        document, _ = shown(viewer.address, tmp_path / "profile", 8000)
+    finally:
+        viewer.stop()
+    assert "<title>hit" not in document and "<title>1" not in document and "viser" in document.lower()
 
 
 def get(base: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
