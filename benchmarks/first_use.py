@@ -32,7 +32,7 @@ def main() -> None:
         rows = [("", "seconds", "processor seconds")]
         for name in ("first use", "later use"):
             wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [sys.executable, "-m", "tempose", "--quiet", "demo", "-o", str(Path(home) / name)]
+            command = [sys.executable, "-m", "tempose", "demo", "--quiet", "-o", str(Path(home) / name)]
             subprocess.run(command, check=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             busy = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
@@ -62,7 +62,7 @@ def kernels(home: str) -> None:
     event.register("numba:compile", Watch())
     from tempose.cli import main as tempose
 
-    tempose(["--quiet", "demo", "-o", str(Path(home) / "demo")])
+    tempose(["demo", "--quiet", "-o", str(Path(home) / "demo")])
     rows = [(name, f"{own:.2f}", f"{whole:.2f}") for own, whole, name in sorted(found, reverse=True) if whole > 0.1]
     total = f"{sum(own for own, _, _ in found):.2f}"
     print(text_table([("kernel", "own", "with those it calls"), *rows, ("all", total, "")], left=(0,)))

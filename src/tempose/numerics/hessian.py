@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose._support.compiling import inlined, kernel
+from tempose._support.compiling import compile_for, inlined, kernel
 from tempose._typing import Array, Index
 from tempose.geometry.compiled import multiply, rotate
 from tempose.numerics.layout import FULL_WIDTH, ISO_WIDTH, ROBUST_WIDTH, EdgeTable
@@ -339,3 +339,10 @@ def hessian(
     robust = None if width in (ISO_WIDTH, FULL_WIDTH) else True
     wxyz, position = np.array(wxyz), np.array(position)  # read-only arrays are another type: one is compiled
     _hessian(table, full, robust, wxyz, position, exact, axes, diagonal, off)
+
+
+def compile_hessian() -> None:
+    """Compile :func:`hessian` for edges with one number per rotation and translation."""
+    poses, blocks, index = np.empty((0, 4)), np.empty((0, 6, 6)), np.empty(0, np.int64)
+    table = EdgeTable(index, np.empty(0, np.int32), poses)
+    compile_for(_hessian, table, None, None, poses, poses, True, index, blocks, blocks)

@@ -1,7 +1,10 @@
-"""Compiling what draws need before they need it: in another process, while the optimum is sought.
+"""Compiling what a solve needs before it needs it: in another process, while the optimum is sought.
+
+What is needed first comes first. What both processes need, U and its gradient, the other has compiled by the time it is
+needed here.
 
 Kernels are compiled for types. The arguments here are empty and have the types of the real ones;
-``tests/test_first_use.py`` notices if they no longer do.
+``tests/sampling/test_ahead.py`` notices if they no longer do.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import numpy as np
 
 from tempose._support.compiling import compile_for
 from tempose.numerics.chart import PLANE, SPACE, Axes, Frame
+from tempose.numerics.hessian import compile_hessian
 from tempose.numerics.layout import EdgeBlocks
 from tempose.numerics.sparse.repeated import blank, compile_solves
 from tempose.sampling import _kernels
@@ -19,6 +23,7 @@ from tempose.sampling import _kernels
 
 def compile_in_space() -> None:
     """For a graph in space, with one number per rotation and translation."""
+    compile_hessian()
     _compile(SPACE)
 
 

@@ -278,7 +278,7 @@ def at(array: Any, offset: Any) -> Any:
     return np.int64(array.ctypes.data + 8 * offset)
 
 
-@kernel(error_model="numpy", cache=False)
+@kernel(error_model="numpy")
 def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c_stride: Any, rows: Any, columns: Any,
              alpha: Any, add: Any) -> Any:  # fmt: skip
     """C ← [C +] α A Bᵀ for a tile of at most 8 × 6."""
@@ -297,7 +297,7 @@ def _product(a: Any, a_stride: Any, b: Any, b_stride: Any, depth: Any, c: Any, c
         _product1(a, a_stride, b, b_stride, depth, c, c_stride, columns, alpha, add)
 
 
-@kernel(error_model="numpy", cache=False)
+@kernel(error_model="numpy")
 def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: Any, depth: Any, c: Any, c_stride: Any,
              alpha: Any, add: Any, lower: Any, scratch: Any) -> Any:  # fmt: skip
     """C ← [C +] α A Bᵀ with C of rows × columns; all arguments but α are integers, ``scratch`` an address.
@@ -332,7 +332,7 @@ def multiply(a: Any, a_stride: Any, rows: Any, b: Any, b_stride: Any, columns: A
                                  alpha, add + p)  # fmt: skip
 
 
-@kernel(error_model="numpy", cache=False)
+@kernel(error_model="numpy")
 def solve_columns(x: Any, x_stride: Any, first: Any, rows: Any, t: Any, t_stride: Any, base: Any, j: Any, w: Any,
                   scratch: Any) -> Any:  # fmt: skip
     """One step of X ← X T⁻ᵀ: columns j … j + w - 1 (w ≤ 6) of rows ``first`` … ``rows - 1``.
@@ -363,7 +363,7 @@ def solve_columns(x: Any, x_stride: Any, first: Any, rows: Any, t: Any, t_stride
             _solve1(a, x_stride, b, t_stride, depth, c, x_stride, w, corner, reciprocals)
 
 
-@kernel(error_model="numpy", cache=False)
+@inlined(early=True, error_model="numpy", cache=False)
 def _factor_corner(L: Any, q: Any, stride: Any, w: Any, scratch: Any) -> Any:
     """Cholesky factor of the w × w block at q, reciprocal pivots to scratch; return the good pivots."""
     for c in range(w):

@@ -112,8 +112,9 @@ def blank() -> Panels:
 
 
 def compile_solves() -> None:
-    """Compile what is done with a factor at the optimum: marginals, and panels for many solves."""
+    """Compile what is done with a factor on the way to the optimum and at it: solves, marginals, panels for many solves."""
     tree, number, blocks = blank().tree, np.empty(0), np.empty((0, 1, 1))
+    compile_for(_numeric.solve_one, tree, number, number, True, number)
     compile_for(_numeric.selected_inverse, tree, *[number] * 5, blocks, blocks)
     compile_for(_panels.invert, tree, *[number] * 4)
     compile_for(_panels.transpose, tree, *[number] * 2)
