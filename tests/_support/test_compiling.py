@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tempose
-from tempose._support.compiling import inlined, interpreted, is_kept, kernel
+from tempose._support.compiling import await_ahead, compiling_ahead, inlined, interpreted, is_kept, kernel
 
 FACTOR = 2.0
 
@@ -60,3 +60,16 @@ def test_nothing_else_compiles() -> None:
     root = Path(tempose.__file__).parent
     users = {path.name for path in root.rglob("*.py") if "njit" in path.read_text()}
     assert users == {"compiling.py"}
+
+
+def test_other_processes_compile_and_are_waited_for_or_ended() -> None:
+    waited: list[str] = []
+    await_ahead(lambda: waited.append("nobody"))
+    with compiling_ahead(["os:getpid", "math:sqrt"]):  # the second fails, which is no harm
+        await_ahead(lambda: waited.append("once"))
+        await_ahead(lambda: waited.append("again"))
+    assert waited == ["once"]
+    with compiling_ahead(["signal:pause"]):  # would never end
+        pass
+    await_ahead(lambda: waited.append("nobody"))
+    assert waited == ["once"]

@@ -1,4 +1,4 @@
-"""Tasks in other processes."""
+"""Tasks in other processes, and on threads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from helpers.tasks import die, square, threads
-from tempose._support.parallel import work_off
+from tempose._support.parallel import on_threads, work_off
 from tempose.errors import Interrupted, OptionError
 
 
@@ -67,3 +68,20 @@ def is_running(pid: int) -> bool:
         return False
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return not state.startswith("Z") and bool(state)  # a zombie waits for its new parent only
+
+
+def test_threads_hand_back_in_order_and_take_no_more_than_they_can_hold() -> None:
+    begun, lock = [0], threading.Lock()
+
+    def slow_first(k: int) -> int:
+        with lock:
+            begun[0] += 1
+        time.sleep(0.02 if k == 0 else 0.0)
+        return k
+
+    results = on_threads(slow_first, range(1000))
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    assert begun[0] < 1000
+    assert list(results) == list(range(3, 1000))
+    with pytest.raises(ZeroDivisionError):
+        list(on_threads(lambda k: 1 // k, [1, 0]))

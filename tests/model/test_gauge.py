@@ -49,6 +49,20 @@ def test_the_free_network_neither_shifts_nor_turns() -> None:
     assert np.abs(np.cross(arm, shift)).max() > 1e-2
 
 
+@pytest.mark.parametrize("kind", ["plain", "gps", "fixed", "planar landmarks"])
+@pytest.mark.parametrize("held", ["auto", "centroid", "free"])
+def test_many_at_once_as_one_by_one(kind: str, held: str) -> None:
+    graph = made(kind).graph
+    rng, n = np.random.default_rng(3), graph.n_nodes
+    reference = Poses(graph.node_ids, quat.random_uniform(rng, n), rng.standard_normal((n, 3)))
+    gauge = Gauge.parse(graph, "auto" if held == "free" and kind != "plain" else held)
+    wxyz, position = quat.random_uniform(rng, (5, n)), rng.standard_normal((5, n, 3))
+    together = gauge.align(wxyz, position, reference)
+    for k in range(5):
+        for one, many in zip(gauge.align(wxyz[k], position[k], reference), together, strict=True):
+            np.testing.assert_allclose(many[k], one, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("kind", "chosen", "words"),
     [
