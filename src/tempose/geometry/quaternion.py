@@ -53,9 +53,13 @@ def canonical(q: ArrayLike) -> Array:
 def rotate(q: ArrayLike, x: ArrayLike) -> Array:
     """Rotate vectors ``x`` (..., 3) by unit quaternions ``q`` (..., 4): the vector part of ``q ⊗ x ⊗ q̄``."""
     q, x = np.asarray(q, float), np.asarray(x, float)
-    w, u = q[..., :1], q[..., 1:]
-    twice = 2.0 * np.cross(u, x)
-    return np.asarray(x + w * twice + np.cross(u, twice))
+    w, a, b, c = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
+    x0, x1, x2 = x[..., 0], x[..., 1], x[..., 2]
+    # twice the cross product of the vector part with x
+    t0, t1, t2 = 2.0 * (b * x2 - c * x1), 2.0 * (c * x0 - a * x2), 2.0 * (a * x1 - b * x0)
+    return np.stack(
+        [x0 + w * t0 + (b * t2 - c * t1), x1 + w * t1 + (c * t0 - a * t2), x2 + w * t2 + (a * t1 - b * t0)], axis=-1
+    )
 
 
 def to_matrix(q: ArrayLike) -> Array:
