@@ -116,7 +116,9 @@ def compiling_ahead(calls: Iterable[str]) -> Iterator[None]:
         module, function = call.split(":")
         source = f"from {module} import {function}; {function}()"
         quiet = subprocess.DEVNULL
-        _ahead.running.append(subprocess.Popen([sys.executable, "-c", source], stdin=quiet, stdout=quiet, stderr=quiet))
+        _ahead.running.append(
+            subprocess.Popen([sys.executable, "-P", "-c", source], stdin=quiet, stdout=quiet, stderr=quiet)
+        )
     try:
         yield
     finally:
