@@ -45,11 +45,21 @@ def moved_truth(truth: Poses, node: int, shift: np.ndarray) -> Poses:
     return Poses(truth.ids, truth.wxyz, position)
 
 
-@pytest.mark.parametrize(("planar", "tied"), [(True, False), (True, True), (False, False)])
-def test_false_alarms_are_at_their_level_and_planted_motions_are_found(planar: bool, tied: bool) -> None:
+@pytest.mark.parametrize("tied", [False, True])
+def test_false_alarms_are_at_their_level_and_planted_motions_are_found(tied: bool) -> None:
+    level_and_power(planar=True, tied=tied, trials=32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("planar", "tied"), [(True, False), (True, True), (False, False), (False, True)])
+def test_the_level_in_many_graphs(planar: bool, tied: bool) -> None:
+    level_and_power(planar, tied, trials=200)
+
+
+def level_and_power(planar: bool, tied: bool, trials: int) -> None:
+    """Pairs of epochs in which nothing moved, and some in which node 4 did."""
     made = network(planar, tied)
     rng = np.random.default_rng(9)
-    trials = 120 if planar else 60
     alarms, found, others, p = 0, 0, 0, []
     shift = np.array([0.25, 0.15, 0.0])
     for k in range(trials):
@@ -78,7 +88,7 @@ def test_noise_that_is_understated_raises_alarms() -> None:
         translation_precision=made.graph.translation_precision / 9.0,
     )
     alarms = 0
-    for _ in range(30):
+    for _ in range(15):
         pair = []
         for _ in range(2):
             measured = measure_again(loud, made.truth, rng)
@@ -86,7 +96,7 @@ def test_noise_that_is_understated_raises_alarms() -> None:
             posterior = Posterior(stated)
             pair.append(Laplace(Curvature(posterior), minimise(Curvature(posterior), made.truth).poses))
         alarms += bool(changes(*pair).moved)
-    assert alarms > 15
+    assert alarms > 7
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -95,7 +105,7 @@ def test_a_displacement_has_its_size_and_its_error_bar(tied: bool) -> None:
     rng = np.random.default_rng(3)
     shift = np.array([0.3, -0.2, 0.0])
     z = []
-    for _ in range(60):
+    for _ in range(30):
         first = epoch(made.graph, made.truth, rng)
         result = changes(first, epoch(made.graph, moved_truth(made.truth, 4, shift), rng, turned=not tied))
         k = result.ids.index(4)
@@ -103,7 +113,7 @@ def test_a_displacement_has_its_size_and_its_error_bar(tied: bool) -> None:
         sigma = result.covariance[k][3:5, 3:5]
         if 4 in result.moved and len(result.moved) == 1:
             z.append(off @ np.linalg.solve(sigma, off))
-    assert len(z) > 40 and abs(np.mean(z) - 2.0) < 4 * np.sqrt(4.0 / len(z))  # χ² of two numbers
+    assert len(z) > 20 and abs(np.mean(z) - 2.0) < 4 * np.sqrt(4.0 / len(z))  # χ² of two numbers
 
 
 def test_the_frame_of_an_epoch_does_not_matter() -> None:

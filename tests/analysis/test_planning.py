@@ -55,7 +55,7 @@ def test_estimates_scatter_as_planned() -> None:
     planned = plan(graph)
     rng = np.random.default_rng(4)
     found = []
-    for _ in range(200):
+    for _ in range(100):
         fresh = Posterior(measure_again(graph, truth, rng))
         poses = minimise(Curvature(fresh), truth).poses
         found.append(tangent(poses.wxyz, poses.position, truth))
@@ -63,7 +63,7 @@ def test_estimates_scatter_as_planned() -> None:
     planned_variance = np.einsum("naa->na", planned.nodes.covariance)
     there = planned_variance > 1e-12
     ratio = np.mean(scatter[there] / planned_variance[there])
-    assert abs(ratio - 1.0) < 0.15  # 24 numbers, correlated, of 200 draws
+    assert abs(ratio - 1.0) < 0.2  # 24 numbers, correlated, of 100 graphs
 
 
 @pytest.mark.parametrize("planar", [False, True])
