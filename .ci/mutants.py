@@ -279,6 +279,63 @@ MUTANTS = [
         "a fingerprint with the seed as its only option",
         "tests/test_resume.py",
     ),
+    # ------------------------------------------------------------------ files and frames of other software, and the surveyor
+    Mutant(
+        "model/conventions.py",
+        "J[:, :3, :3], J[:, 3:, 3:] = -0.5 * Rt, -Rt",
+        "J[:, :3, :3], J[:, 3:, 3:] = -Rt, -Rt",
+        "covariances for COLMAP in whole angles",
+        "tests/model/test_conventions.py",
+    ),
+    Mutant(
+        "analysis/trajectories.py",
+        "    shifted = times + offset",
+        "    shifted = times - offset",
+        "an offset between clocks is taken the other way round",
+        "tests/analysis/test_trajectories.py -k table",
+    ),
+    Mutant(
+        "io/open3d.py",
+        "matrix = np.swapaxes(given.reshape(-1, 4, 4), 1, 2)",
+        "matrix = given.reshape(-1, 4, 4)",
+        "matrices of Open3D by rows",
+        "tests/contract/test_formats.py -k open3d",
+    ),
+    Mutant(
+        "io/toro.py",
+        "_PLANE = ((3, 3), (3, 4), (4, 4), (2, 2), (3, 2), (4, 2))",
+        "_PLANE = ((3, 3), (3, 4), (3, 2), (4, 4), (4, 2), (2, 2))",
+        "planar information of TORO written by rows",
+        "tests/io/test_graph_files.py -k toro",
+    ),
+    Mutant(
+        "io/pyfg.py",
+        "np.array([3, 4, 5, 0, 1, 2] if e == 6 else [2, 0, 1])",
+        "np.array([0, 1, 2, 3, 4, 5] if e == 6 else [2, 0, 1])",
+        "covariances of PyFactorGraph with the rotation first",
+        "tests/io/test_graph_files.py -k pyfg",
+    ),
+    Mutant(
+        "analysis/reliability.py",
+        "    M = np.swapaxes(A, 1, 2) @ N @ A",
+        "    M = np.swapaxes(A, 1, 2) @ A",
+        "minimal detectable errors as if nothing were used up",
+        "tests/analysis/test_reliability.py -k 'hand or textbooks'",
+    ),
+    Mutant(
+        "analysis/epochs.py",
+        "if not p[worst] * len(alive) < level:",
+        "if not p[worst] < level:",
+        "a level of every node for itself",
+        "tests/analysis/test_epochs.py -k 'level'",
+    ),
+    Mutant(
+        "analysis/planning.py",
+        "np.linalg.solve(np.eye(6) + extra.information[k] @ taken, extra.information[k])",
+        "extra.information[k]",
+        "gains of a plan as if every candidate were the first measurement",
+        "tests/analysis/test_planning.py -k gains",
+    ),
 ]
 
 

@@ -185,6 +185,16 @@ def test_planar_toro_has_an_order_of_its_own(tmp_path: Path) -> None:
     assert "read by rows" in rows.notices[0]
 
 
+def test_planar_toro_is_written_in_its_order(tmp_path: Path) -> None:
+    graph = tempose.GraphBuilder(planar=True)
+    information = np.array([[100.0, 2, 3], [2, 50, 1], [3, 1, 60]])  # θ, x, y
+    graph.add_edge(0, 1, angle=0.0, translation=[1, 0], information=information)
+    write_graph(tmp_path / "a.toro", graph.build())
+    words = (tmp_path / "a.toro").read_text().split()
+    assert words[:3] == ["EDGE2", "0", "1"]
+    np.testing.assert_allclose([float(x) for x in words[3:]], [1, 0, 0, 50, 1, 60, 100, 2, 3], atol=1e-12)
+
+
 def test_toro_at_a_pitch_of_ninety_degrees(tmp_path: Path) -> None:
     up = quat.exp(np.array([[0.0, np.pi / 2, 0.0]]))
     poses = tempose.Poses(
