@@ -123,13 +123,13 @@ def search_of(graph: tempose.PoseGraph, own: float = math.nan) -> ExplanationSea
 
 
 def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:
-    """Twenty links, each off by two of its σ, take any loop in; only the sum shows that this is no chance."""
+    """Forty links, each off by three of its σ, take any loop in; only the sum shows that this is no chance."""
     graph, _ = a_loop_and_its_opposite(0)
     search = search_of(graph)
     straight = search.explanation(search.sequence.chain_poses)
     bent = search.sequence.chain_poses
     along = np.linspace(0.0, 1.0, len(bent))[:, None]
-    bent = tempose.Poses(bent.ids, bent.wxyz, bent.position + along * [0.02 * len(bent), 0.0, 0.0])  # 2 σ a link
+    bent = tempose.Poses(bent.ids, bent.wxyz, bent.position + along * [0.03 * len(bent), 0.0, 0.0])  # 3 σ a link
     pulled = search.explanation(bent)
     links = search.sequence.is_link
     assert pulled.given_up.size == straight.given_up.size == 0 and pulled.fits[links].all()

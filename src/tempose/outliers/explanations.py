@@ -64,6 +64,7 @@ from tempose.outliers.sequence import Sequence
 
 _NEAR = 6  # links whose mistake a loop closure may share
 _TAIL = 4.0  # ν of the core, as in growth
+_MUCH_WIDER = 4.0  # times the noise that triangles show
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES = 40  # random ones
 _IMPROVED = 3  # starts that are improved
@@ -185,7 +186,8 @@ class ExplanationSearch:
         """
         if factor is not None and not self._many_triangles:
             stated_rot, stated_trans = self.sequence.graph.median_sigmas
-            self.set_level(factor * stated_rot, factor * stated_trans)
+            if factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned what contradicts in noise
+                self.set_level(factor * stated_rot, factor * stated_trans)
         given = [self.sequence.chain_poses, *starts]
         for again in range(2):
             for poses in given:
@@ -254,9 +256,9 @@ class ExplanationSearch:
         return Candidate(poses, fits, believed, unconfirmed, given_up, evidence, score)
 
     def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
-        """By how much links and cells that are believed miss what is expected, in nats; the edges of a cell count as one."""
+        """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
         freedom = self.level.freedom
-        excess = _core(energy, freedom) - _core(0.5 * freedom, freedom)
+        excess = np.maximum(_core(energy, freedom) - _core(0.5 * freedom, freedom), 0.0)
         inside = fits & ~self.sequence.is_link
         share = self.clusters.cell_mean(inside.astype(float))[cells]
         of_cells = self.clusters.cell_mean(np.where(inside, excess, 0.0))[cells] / share
