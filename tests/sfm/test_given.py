@@ -19,7 +19,7 @@ from tempose.io.colmap.model import model_poses
 from tempose.sfm.adjustment.posterior import posterior_of
 from tempose.sfm.adjustment.problem import bundle_of, read_bundle
 from tempose.sfm.files import load_scene
-from tempose.sfm.given import Doubt, GivenOptions, with_error_bars
+from tempose.sfm.given import GivenOptions, ModelDoubt, with_error_bars
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 
@@ -112,7 +112,7 @@ def test_not_adjusted_is_said(tmp_path: Path) -> None:
         pose.translation = pose.translation + 0.05
         frame.rig_from_world = pose
     model.write_binary(tmp_path)
-    assert Doubt.NOT_ADJUSTED in with_error_bars(tmp_path).doubts
+    assert ModelDoubt.NOT_ADJUSTED in with_error_bars(tmp_path).doubts
 
 
 def turned_only(tmp_path: Path, moved: float) -> Path:
@@ -174,7 +174,7 @@ def test_too_few_points_are_not_trusted(tmp_path: Path) -> None:
     adjust(model)
     model.write_binary(tmp_path)
     found = with_error_bars(tmp_path)
-    assert Doubt.FEW_POINTS in found.doubts and not found.facts()["trusted"]
+    assert ModelDoubt.FEW_POINTS in found.doubts and not found.facts()["trusted"]
 
 
 def test_the_graph_is_still_there(folder: Path, tmp_path: Path) -> None:

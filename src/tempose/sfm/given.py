@@ -32,7 +32,7 @@ _VAGUE_POSITION, _VAGUE_ROTATION_DEG, _VAGUE_FOCAL = 0.3, 5.0, 0.1
 _FAR_FROM_OPTIMUM = 1.0
 
 
-class Doubt(StrEnum):
+class ModelDoubt(StrEnum):
     """What speaks against a model; with the first three nothing of it can be used."""
 
     FEW_POINTS = "few points"
@@ -44,7 +44,7 @@ class Doubt(StrEnum):
     @property
     def is_fatal(self) -> bool:
         """Whether the whole is not to be trusted."""
-        return self in (Doubt.FEW_POINTS, Doubt.NO_PARALLAX, Doubt.VAGUE)
+        return self in (ModelDoubt.FEW_POINTS, ModelDoubt.NO_PARALLAX, ModelDoubt.VAGUE)
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,19 @@ class GivenModel:
     options: GivenOptions
 
     @property
-    def doubts(self) -> tuple[Doubt, ...]:
+    def doubts(self) -> tuple[ModelDoubt, ...]:
         """What speaks against it."""
         structure, bundle = self.scene.structure, self.posterior.bundle
         sigma_rot_deg, sigma_pos = self.scene.camera_sigma
         spread = np.sqrt(np.mean(np.sum((bundle.poses.position - bundle.poses.position.mean(axis=0)) ** 2, axis=1)))
         found = {
-            Doubt.FEW_POINTS: structure.good.sum() < _FEWEST_POINTS,
-            Doubt.NO_PARALLAX: np.median(structure.angle_deg) < _LEAST_ANGLE_DEG,
-            Doubt.VAGUE: not (
+            ModelDoubt.FEW_POINTS: structure.good.sum() < _FEWEST_POINTS,
+            ModelDoubt.NO_PARALLAX: np.median(structure.angle_deg) < _LEAST_ANGLE_DEG,
+            ModelDoubt.VAGUE: not (
                 np.median(sigma_pos) < _VAGUE_POSITION * spread and np.median(sigma_rot_deg) < _VAGUE_ROTATION_DEG
             ),
-            Doubt.FOCAL: any(sigma > _VAGUE_FOCAL for sigma in self.focal_sigma if np.isfinite(sigma)),
-            Doubt.NOT_ADJUSTED: np.median(self.posterior.step_sigmas) > _FAR_FROM_OPTIMUM,
+            ModelDoubt.FOCAL: any(sigma > _VAGUE_FOCAL for sigma in self.focal_sigma if np.isfinite(sigma)),
+            ModelDoubt.NOT_ADJUSTED: np.median(self.posterior.step_sigmas) > _FAR_FROM_OPTIMUM,
         }
         return tuple(one for one, holds in found.items() if holds)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tempose.describe import listed
-from tempose.sfm.given import Doubt, GivenModel
+from tempose.sfm.given import GivenModel, ModelDoubt
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.scene import SceneGauge
 from tempose.sfm.synchronise import Distrusted, Synchronised
@@ -119,24 +119,24 @@ def scale(fixed: SceneGauge) -> str:
 # ---------------------------------------------------------------------- of a model that was given
 
 
-def doubt(one: Doubt, given: GivenModel) -> str:
+def doubt(one: ModelDoubt, given: GivenModel) -> str:
     """What speaks against a model, and what to do."""
     structure = given.scene.structure
     match one:
-        case Doubt.FEW_POINTS:
+        case ModelDoubt.FEW_POINTS:
             return f"only {int(structure.good.sum())} of {len(structure.status)} points are well seen: nothing checks the cameras"
-        case Doubt.NO_PARALLAX:
+        case ModelDoubt.NO_PARALLAX:
             return (
                 f"the rays of half the points meet under less than {np.median(structure.angle_deg):.2g}°: the cameras turned "
                 "without moving, and places and depths are made up"
             )
-        case Doubt.VAGUE:
+        case ModelDoubt.VAGUE:
             rotation, position = (float(np.median(x)) for x in given.scene.camera_sigma)
             return f"the cameras are not determined: 1σ is {rotation:.2g}° and {position:.2g} units (median)"
-        case Doubt.FOCAL:
+        case ModelDoubt.FOCAL:
             worst = 100.0 * float(np.nanmax(given.focal_sigma))
             return f"a focal length is known to {worst:.0f}% only: these photographs do not determine it; give the calibration"
-        case Doubt.NOT_ADJUSTED:
+        case ModelDoubt.NOT_ADJUSTED:
             return (
                 f"the photographs are {np.median(given.posterior.step_sigmas):.2g}σ (median) from where the least squares of these "
                 "unknowns would put them: the model was adjusted otherwise (a loss, other intrinsics), or not to the end; "
