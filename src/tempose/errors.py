@@ -21,7 +21,6 @@ __all__ = [
     "OptionError",
     "ParseError",
     "TemposeError",
-    "printable",
 ]
 
 _LONGEST = 1000  # characters of a line for people
