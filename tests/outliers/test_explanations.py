@@ -13,7 +13,7 @@ from scipy import integrate, special
 import tempose
 from tempose.outliers import Robust
 from tempose.outliers.beliefs import Beliefs, Evidence, believing, log_score
-from tempose.outliers.explanations import ExplanationSearch, _confirmations
+from tempose.outliers.explanations import ExplanationSearch, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
 
 
@@ -138,6 +138,16 @@ def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:
     agreement = search.clues.agreement(careless)
     scores = [log_score(search.clues, one.evidence, careless, agreement) for one in (straight, pulled)]
     assert pulled.evidence.agreeing.sum() == straight.evidence.agreeing.sum() and scores[0] == scores[1]
+
+
+def test_a_trusted_link_is_bent_before_it_is_given_up() -> None:
+    """The limit of what fits grows by the log odds, on the scale of the core; without trust it is what it is for any edge."""
+    freedom = np.full(4, 3.0)
+    limit = _largest_energy(freedom, np.array([np.nan, 0.3, 0.99, 0.999999]))
+    assert limit[0] == limit[1] == pytest.approx(27.0)
+    grown = _core(limit[2:], freedom[2:]) - _core(limit[:2], freedom[:2])
+    assert grown == pytest.approx(np.log([99.0, 999999.0]))
+    assert np.all(np.isfinite(limit)) and limit[3] > limit[2] > limit[0]
 
 
 def test_a_break_may_lie_anywhere_between_the_places_that_loops_hold() -> None:

@@ -163,6 +163,7 @@ class ExplanationSearch:
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans)
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
+        self._limit = _largest_energy(self.level.freedom, np.where(self.sequence.is_link, self.own, np.nan))
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
         turns, moves = graph.ranks
@@ -232,7 +233,7 @@ class ExplanationSearch:
         """What poses that have settled say, and its score."""
         sequence, clusters = self.sequence, self.clusters
         energy = self.level.energies(poses)[0]
-        fits = energy < _FITS * self.level.freedom
+        fits = energy < self._limit
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
         held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
@@ -403,6 +404,17 @@ class ExplanationSearch:
 def _core(energy: Array, freedom: Array) -> Array:
     """−log density of an edge relative to its peak: neither links nor loop closures are as Gaussian as they are said to be."""
     return np.asarray(0.5 * (_TAIL + freedom) * np.log1p(2.0 * energy / _TAIL))
+
+
+def _largest_energy(freedom: Array, own: Array) -> Array:
+    """Energy (m,) up to which an edge fits: three σ in every direction, more for links that are trusted.
+
+    Before a link is given up for its residual, that has to be as improbable as the link being wrong: the core at the limit
+    grows by the log odds of its prior probability ``own`` (m,), if these are above even.
+    """
+    usual = _FITS * freedom
+    trust = np.maximum(log_odds(np.where(np.isnan(own), 0.5, own)), 0.0)
+    return np.asarray(0.5 * _TAIL * np.expm1(np.log1p(2.0 * usual / _TAIL) + 2.0 * trust / (_TAIL + freedom)))
 
 
 def _confirmations(
