@@ -48,6 +48,15 @@ def test_probabilities_are_those_of_a_sum_over_all_sets_of_right_edges() -> None
     assert contested_joins(graph, np.arange(13) < 12, prior) == ()
 
 
+def test_sides_are_seen_from_the_largest_part_that_is_confirmed() -> None:
+    """Four nodes that cycles hold, and eight in a row that hang on them: these are loose, although they are more."""
+    build = tempose.GraphBuilder(planar=True)
+    for a, b in ((0, 1), (1, 2), (2, 3), (0, 3), *((k, k + 1) for k in range(3, 11)), (0, 11)):
+        build.add_edge(a, b, angle=0.0, translation=[b - a, 0.0], sigma_rot_deg=1.0, sigma_trans=0.1)
+    joins = contested_joins(build.build(), np.arange(13) < 12, np.full(13, 0.9))
+    assert [one.nodes.tolist() for one in joins] == [list(range(k, 12)) for k in range(4, 12)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("planar", [True, False])
 def test_wrong_links_are_found_and_what_hangs_on_single_edges_is_told(planar: bool, tmp_path) -> None:

@@ -38,7 +38,7 @@ class Join:
     edge
         The accepted edge.
     nodes
-        Rows of the smaller side.
+        Rows of the side beyond it, seen from the largest part that cycles of accepted edges hold.
     rivals
         Edges that contradict it.
     probability
@@ -66,6 +66,10 @@ def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Joi
     kept, rejected = graph.with_edges(accepted), np.flatnonzero(~accepted)
     p = np.clip(prior, 1e-12, 1.0 - 1e-12)
     weight = p / (1.0 - p)
+    whole = np.ones(kept.n_edges, dtype=bool)
+    whole[kept.bridges] = False
+    block = kept.with_edges(whole).component
+    center = int(np.argmax(block == np.bincount(block).argmax()))
     found = []
     for k in kept.bridges.tolist():
         without = np.ones(kept.n_edges, dtype=bool)
@@ -77,7 +81,8 @@ def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Joi
         rivals = rejected[(there[i] & here[j]) | (here[i] & there[j])]
         if not len(rivals):
             continue
-        side = np.flatnonzero(there if there.sum() <= here.sum() else here)
+        beyond = here[center] or (not there[center] and there.sum() <= here.sum())
+        side = np.flatnonzero(there if beyond else here)
         total = 1.0 + float(weight[rows[k]]) + float(weight[rivals].sum())
         found.append(Join(int(rows[k]), side, rivals, float(weight[rows[k]]) / total, weight[rivals] / total))
     return tuple(sorted(found, key=lambda one: (-len(one.nodes), one.edge)))
