@@ -396,7 +396,7 @@ def test_other_software_stands_beside_if_asked_for(monkeypatch: pytest.MonkeyPat
     assert "gnc" not in {row.method for row in compare(graph, methods=["tree"]).rows}
     monkeypatch.setitem(sys.modules, "gtsam", None)
     (row,) = compare(graph, made.truth, ["gnc"]).rows
-    expected = "gtsam is needed for graduated non-convexity: pip install 'tempose[bench]'"
+    expected = "gtsam is needed for graduated non-convexity: pip install 'tempose[interop]'"
     assert (row.status, row.message) == ("left out", expected)
     monkeypatch.undo()
     pytest.importorskip("gtsam")

@@ -89,7 +89,9 @@ def test_files_shorter_than_their_checkpoint_are_refused(posterior: Posterior, t
     file = tmp_path / f"chain-00{kind}"
     whole = file.read_bytes()
     file.write_bytes(whole[:-8])
-    with pytest.raises(DrawsError, match=r"chain-00.*: shorter than its checkpoint says; remove the directory"):
+    with pytest.raises(
+        DrawsError, match=r"chain-00.*: is shorter than its checkpoint says; draw anew with --overwrite"
+    ):
         sample(posterior, Spy(5), SamplingPlan(1.0, 1, 6, SEED), tmp_path)
     file.write_bytes(whole)
     assert sample(posterior, Spy(5), SamplingPlan(1.0, 1, 6, SEED), tmp_path).n_draws == 6

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tempose._typing import AnyArray, Array, Index, Mask
+from tempose._typing import Array, Index, Mask
 from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -55,11 +55,11 @@ def solve_explained(
     share, rest = np.zeros(graph.n_edges), np.zeros(graph.n_edges)
     for k, group in enumerate(groups):
         for x in group.members:
-            weight = candidates.probability[x] * _whole(candidates.right(x), bones, 1.0)
+            weight = candidates.probability[x] * bones.spread(candidates.right(x), 1.0)
             if k == 0:
                 share += weight
             else:
-                fitted = fits[k].inlier_probability if k < len(fits) else _whole(candidates.found[x].fits, bones, 1.0)
+                fitted = fits[k].inlier_probability if k < len(fits) else bones.spread(candidates.found[x].fits, 1.0)
                 rest += weight * fitted
     explanations = tuple(
         Explanation(
@@ -116,17 +116,10 @@ def _prior(candidates: Candidates, k: int, links: Mask, bones: Skeleton, own: Ar
     one, clusters = candidates.found[k], candidates.clusters
     called_wrong = clusters.spread(~one.believed, False).astype(bool)
     called_wrong[one.given_up] = True
-    wrong = _whole(called_wrong, bones, 0.0) > 0.5
-    kept = _whole(links, bones, 0.0) > 0.5
+    wrong = bones.spread(called_wrong, 0.0) > 0.5
+    kept = bones.spread(links, 0.0) > 0.5
     prior = np.where(kept & ~wrong, np.fmax(own, 1.0 - IF_FALSE), own)
     return np.where(wrong & ~(own == 1.0), IF_FALSE, prior)
-
-
-def _whole(of_skeleton: AnyArray, bones: Skeleton, elsewhere_: float) -> Array:
-    """Numbers of the skeleton's edges as numbers of all edges."""
-    out = np.full(bones.whole.n_edges, elsewhere_)
-    out[bones.edges] = of_skeleton
-    return out
 
 
 def _apart(a: Poses, b: Poses, sigmas: tuple[float, float]) -> Mask:

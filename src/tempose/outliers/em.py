@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tempose._typing import Array, Mask
+from tempose._typing import Array, Index, Mask
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -172,19 +172,25 @@ def fit(
 
 def repeated(graph: PoseGraph) -> Mask:
     """Edges (m,) that are the same measurement as an earlier one, in either direction: equal but for rounding."""
+    return np.asarray(originals(graph) != np.arange(graph.n_edges))
+
+
+def originals(graph: PoseGraph) -> Index:
+    """Of each edge (m,) the first that is the same measurement, itself if there is no earlier one."""
     back = graph.edge_i > graph.edge_j
     q, t = graph.j_from_i_wxyz, np.nan_to_num(graph.j_from_i_t)
     inverse = se3.inverse((q, t))
     q, t = (np.where(back[:, None], b, a) for a, b in zip((q, t), inverse, strict=True))
     ends = np.stack([np.minimum(graph.edge_i, graph.edge_j), np.maximum(graph.edge_i, graph.edge_j)], axis=1)
     measured = np.concatenate([quat.canonical(q), t / outlier_spread(graph)], axis=1)
-    out = np.zeros(graph.n_edges, dtype=bool)
+    out = np.arange(graph.n_edges)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     same = np.all(np.diff(ends[order], axis=0) == 0, axis=1)
     for pair in np.split(order, np.flatnonzero(~same) + 1) if np.any(same) else ():
         for k, e in enumerate(pair.tolist() if len(pair) > 1 else ()):
-            before = [f for f in pair[:k].tolist() if not out[f]]
-            out[e] = bool(before) and bool(np.any(np.all(np.abs(measured[before] - measured[e]) < _SAME, axis=1)))
+            before = [f for f in pair[:k].tolist() if out[f] == f]
+            alike = [f for f in before if np.all(np.abs(measured[f] - measured[e]) < _SAME)]
+            out[e] = alike[0] if alike else e
     return out
 
 

@@ -19,7 +19,7 @@ from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
-from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.em import RobustFit, fit, originals
 from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.joins import rejoined, weigh_joins
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
@@ -117,7 +117,7 @@ def solve_robust(
     links, repeats = np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
     chain: tuple[Sequence, Grown, Mask] | None = None
     if searched:
-        bones = skeleton(graph)
+        bones = skeleton(graph).once(originals(graph))
         sequence = Sequence.of(bones.graph)
         if sequence is not None:
             stated_spread = options.outlier_sigma or outlier_spread(bones.graph)

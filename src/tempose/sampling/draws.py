@@ -59,7 +59,16 @@ def _numbers_per_draw(n_nodes: int) -> dict[str, int]:
 def run_mark(description: Mapping[str, Any]) -> str:
     """What tells the draws of one run from those of another: the content of ``draws.json`` but for their number."""
     lasting = {name: value for name, value in description.items() if name not in _PER_RUN}
-    return checksum(json.dumps(lasting, sort_keys=True).encode())
+    return checksum(json.dumps(_plainest(lasting), sort_keys=True).encode())
+
+
+def _plainest(value: Any) -> Any:
+    """The same with 2 in place of 2.0: numbers that are equal are written alike."""
+    if isinstance(value, Mapping):
+        return {name: _plainest(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plainest(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tempose._support import streams
-from tempose._typing import Array, Index, Mask
+from tempose._typing import AnyArray, Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -36,11 +36,27 @@ class Skeleton:
         The graph itself.
     edges
         Which of its edges (m,) are in the skeleton.
+    same
+        The edge (m,) that each is a copy of, or itself, if copies were left out.
     """
 
     graph: PoseGraph
     whole: PoseGraph
     edges: Mask
+    same: Index | None = None
+
+    def once(self, same: Index) -> Skeleton:
+        """Without measurements that are listed again; ``same`` (m,) is the edge that each is a copy of, or itself."""
+        copy = same != np.arange(len(same))
+        if not np.any(copy[self.edges]):
+            return self
+        return replace(self, graph=self.graph.with_edges(~copy[self.edges]), edges=self.edges & ~copy, same=same)
+
+    def spread(self, of_skeleton: AnyArray, elsewhere: float) -> Array:
+        """Numbers of the skeleton's edges as numbers of all edges (m,); copies have those of their original."""
+        out = np.full(self.whole.n_edges, elsewhere)
+        out[self.edges] = of_skeleton
+        return out if self.same is None else out[self.same]
 
     @property
     def is_all(self) -> bool:
