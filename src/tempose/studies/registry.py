@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
 EXPERIMENTS: dict[str, Entry] = {
     "noise": Entry(
-        "rotation and translation error of every method against the noise",
+        "errors of every method against the noise",
         "Figure 2a and 2b: mean Riemannian and Euclidean error against the variance of the noise. The paper: on par with or "
         "better than the state of the art, with a clear advantage as the noise grows.",
     ),
@@ -25,11 +25,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "graph becomes sparse.",
     ),
     "convergence": Entry(
-        "the error while TG-MCMC optimises, and then samples the posterior",
+        "the error while TG-MCMC optimises, then samples",
         "Figure 2e: the absolute error to the truth, monitored during optimisation and the posterior sampling that follows.",
     ),
     "outliers": Entry(
-        "errors and consistency of every method against the share of wrong edges",
+        "errors of every method against the share of wrong edges",
         "Appendix, figure 'Robustness to outliers': edges are corrupted by rotations of 60° to 80° about random axes and "
         "translations in [0, 1]. The paper: most methods alike, TG-MCMC's advantage grows with the share.",
     ),
@@ -53,7 +53,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "Building: 0.060, 0.784, 1.213, 1.986.",
     ),
     "evolution": Entry(
-        "the pose graph from a random start to the solution, as frames and an animation",
+        "the pose graph from a random start to the solution",
         "Appendix, 'Graph Evolution': snapshots of the pose graph of an object; TG-MCMC comes from a random start very close to "
         "the truth.",
     ),
@@ -92,7 +92,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "a grid, by the Brier score, and judged on the seventh. Needs the data set threedmatch.",
     ),
     "epfl-rotations": Entry(
-        "mean rotation error of every method on the six EPFL scenes, beside the paper's",
+        "errors of every method on the EPFL rotations",
         "Table 1, MRE: TG-MCMC 0.106°, 0.081°, 0.071°, 0.090°, 0.393°, 0.622°, on average the best. Needs the data set "
         "epfl_rotations; it has no translations, and is not quite the input of the paper's table.",
     ),
@@ -102,7 +102,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "true lengths of baselines. Needs the data set epfl and pycolmap.",
     ),
     "ba-gain": Entry(
-        "seconds and iterations of bundle adjustment from a spanning tree and from our poses",
+        "bundle adjustment from a tree and from our poses",
         "Appendix, Table 2: bundle adjustment gains an order of magnitude in time from TG-MCMC's poses. Needs the data set epfl "
         "and pycolmap.",
     ),
@@ -112,7 +112,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "dino, and pycolmap.",
     ),
     "sfm-coverage": Entry(
-        "are the error bars of cameras and points right: truths inside 50, 80 and 95 % regions, on COLMAP's synthetic data",
+        "coverage of cameras and points on COLMAP's synthetic data",
         "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
     ),
     "bundle-coverage": Entry(
