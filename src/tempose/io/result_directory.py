@@ -191,10 +191,13 @@ def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations:
     """Raise if arrays are not those of this graph."""
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
-        if array.shape != (() if name == "tail" else (m,)):
+        fits = array.shape == (() if name == "tail" else (m,))
+        if not fits or not (name == "tail" or np.all(np.abs(array.astype(float)) <= LARGEST)):
             raise ValueError(f"{name} is not of this graph")
     if explanations:
         count = len(explanations["probability"])
+        if "loose" in explanations and explanations["loose"].shape != (n,):
+            raise ValueError("loose is not of this graph")
         wanted = {
             "probability": (count,), "wxyz": (count, n, 4), "position": (count, n, 3), "prior": (count, m),
             "moved": (count, n), "given_up": (count, m), "share": (m,), "rest": (m,),
