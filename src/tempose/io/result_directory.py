@@ -191,9 +191,12 @@ def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations:
     """Raise if arrays are not those of this graph."""
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
-        fits = array.shape == (() if name == "tail" else (m,))
-        if not fits or not (name == "tail" or np.all(np.abs(array.astype(float)) <= LARGEST)):
+        least, most = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (0.0, np.inf)}.get(name, (-1e9, 1e9))
+        value = array.astype(float)
+        if array.shape != (() if name == "tail" else (m,)) or not np.all((value >= least) & (value <= most)):
             raise ValueError(f"{name} is not of this graph")
+    if likelihood and np.any((likelihood["freedom"] > 0.0) & (likelihood["freedom"] < 1.0)):
+        raise ValueError("freedom counts numbers")
     if explanations:
         count = len(explanations["probability"])
         if "loose" in explanations and explanations["loose"].shape != (n,):
