@@ -191,7 +191,7 @@ def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations:
     """Raise if arrays are not those of this graph."""
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
-        least, most = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (0.0, np.inf)}.get(name, (-1e9, 1e9))
+        least, most = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (1e-6, np.inf)}.get(name, (-1e9, 1e9))
         value = array.astype(float)
         if array.shape != (() if name == "tail" else (m,)) or not np.all((value >= least) & (value <= most)):
             raise ValueError(f"{name} is not of this graph")

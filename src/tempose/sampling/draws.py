@@ -46,6 +46,7 @@ from tempose.sampling.sampler import Draw, Reason
 FORMAT = 2
 _BYTES = 8
 _MOST_CHAINS = 100_000
+_LARGEST_POSITION = 1e100  # its square is a number
 _MOST_STEPS = 1_000_000_000
 _ANEW = "draw anew with --overwrite, or in another directory"
 _PER_RUN = ("draws_per_chain",)  # may differ from one run to the next that goes on from it
@@ -450,6 +451,8 @@ def _read_one(directory: Path) -> tuple[Draws, tuple[float, ...]]:
         energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
         costs.append(np.fromfile(cost_path, dtype="<f8", count=2 * count).reshape(count, 2))
         arrays.append(np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape))
+        if not _are_poses(arrays[-1]):
+            raise DrawsError(f"{draws_path}: does not hold poses; {_ANEW}")
     shared = (
         "format", "ids", "beta", "chains", "draws_per_chain", "seed", "sampler", "fingerprint", "reason", "explanations",
     )  # fmt: skip
@@ -464,6 +467,19 @@ def _read_one(directory: Path) -> tuple[Draws, tuple[float, ...]]:
         str(about.get("sampler", "geodesic")), reason_of_choice, settings, str(about.get("fingerprint", "")),
     )  # fmt: skip
     return draws, shares
+
+
+def _are_poses(draws: Array) -> bool:
+    """Whether numbers (draws, n, 7) are unit quaternions and positions, or not finite, as those of a sampler that diverged."""
+    block = max(1, 100_000 // max(draws.shape[1], 1))
+    for low in range(0, len(draws), block):
+        part = np.asarray(draws[low : low + block])
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = np.abs(np.einsum("kna,kna->kn", part[..., :4], part[..., :4]) - 1.0) > 1e-3
+            far = np.any(np.abs(part[..., 4:]) > _LARGEST_POSITION, axis=-1)
+        if np.any((off | far) & np.all(np.isfinite(part), axis=-1)):
+            return False
+    return True
 
 
 def _reason(description: dict[str, Any]) -> Reason:
