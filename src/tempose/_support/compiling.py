@@ -29,8 +29,8 @@ def kernel(*, error_model: str = "python", parallel: bool = False, cache: bool =
 def kernel(function: Any = None, *, error_model: str = "python", parallel: bool = False, cache: bool = True) -> Any:
     """Compile a function.
 
-    The compiler has no liberties with arithmetic (``fastmath``): what it makes of them depends on whether the functions that
-    a kernel calls were compiled in the same process or read from disk, and so would every bit that follows.
+    The compiler has no liberties with arithmetic (``fastmath``): kernels that had some gave other bits on first use than when they
+    were read from disk.
 
     Parameters
     ----------
