@@ -55,13 +55,26 @@ def compiled_before() -> bool:
     return is_kept(gradient)
 
 
+class _Announced:
+    """Progress that begins with the news that kernels are being compiled, if they are: after all mistakes have been told."""
+
+    def __init__(self, quiet: bool, hook: ProgressHook) -> None:
+        self.pending, self.hook = not quiet, hook
+
+    def __call__(self, now: Progress) -> None:
+        """Pass it on."""
+        if self.pending:
+            self.pending = False
+            if not compiled_before():
+                print("Compiling kernels, once after installation: this takes up to half a minute …", file=sys.stderr)
+        self.hook(now)
+
+
 @contextmanager
 def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
     """A bar with an estimate of the time left, on standard error."""
-    if not arguments.quiet and not compiled_before():
-        print("Compiling kernels, once after installation: this takes up to half a minute …", file=sys.stderr)
     if arguments.quiet or not sys.stderr.isatty():
-        yield silent
+        yield _Announced(arguments.quiet, silent)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -85,4 +98,4 @@ def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
                     tasks[now.phase] = bar.add_task(now.phase, total=now.total)
                 bar.update(tasks[now.phase], completed=now.done, total=now.total)
 
-        yield update
+        yield _Announced(False, update)
