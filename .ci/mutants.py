@@ -51,8 +51,8 @@ MUTANTS = [
     # ------------------------------------------------------------------ sampling
     Mutant(
         "sampling/draws.py",
-        "if handle.tell() < wanted:",
-        "if False:",
+        "path.stat().st_size >= size else None",
+        "True else None",
         "draw files shorter than their checkpoint are taken",
         "tests/sampling/test_driver.py",
     ),
@@ -143,13 +143,6 @@ MUTANTS = [
     ),
     # ------------------------------------------------------------------ what is known, and geometry
     Mutant(
-        "model/residuals.py",
-        "graph.j_from_i_t - mu,",
-        "graph.j_from_i_t + mu,",
-        "a translation residual with the wrong sign",
-        "tests/contract/test_formats.py -k equation",
-    ),
-    Mutant(
         "model/posterior.py",
         'return rotation, 0.5 * np.einsum("ma,mab,mb->m", t',
         'return rotation, np.einsum("ma,mab,mb->m", t',
@@ -158,17 +151,10 @@ MUTANTS = [
     ),
     Mutant(
         "model/gauge.py",
-        "turn = back[self.anchors]",
-        "turn = back[self.graph.anchors]",
+        "turn = back[..., self.anchors, :]",
+        "turn = back[..., self.graph.anchors, :]",
         "the gauge node:ID turns with the anchor",
         "tests/model/test_gauge.py",
-    ),
-    Mutant(
-        "model/robust.py",
-        "2.0 * math.log(sigma)) - 0.5 * np.sum(seen**2",
-        "math.log(sigma)) - 0.5 * np.sum(seen**2",
-        "the density of wrong translations is not one",
-        "tests/model/test_robust.py",
     ),
     Mutant(
         "geometry/alignment.py",
@@ -207,7 +193,7 @@ MUTANTS = [
         "tests/contract/test_formats.py",
     ),
     Mutant(
-        "io/g2o.py",
+        "io/g2o/lines.py",
         "values[:, [6, 3, 4, 5]], values[:, :3]",
         "values[:, [3, 4, 5, 6]], values[:, :3]",
         "g2o quaternions read as wxyz",
@@ -222,25 +208,11 @@ MUTANTS = [
         "tests/optimum/test_newton.py",
     ),
     Mutant(
-        "sampling/collapsed.py",
-        "noise /= math.sqrt(self.beta)",
-        "noise /= self.beta",
-        "positions are drawn too narrow where β is above 1",
-        "tests/contract/test_samplers.py -k 'mean_energy and collapsed'",
-    ),
-    Mutant(
         "sampling/choice.py",
         'self._metropolis(settings["step"], settings["steps"])',
         'self._metropolis(self.tuning.step, settings["steps"])',
         "a continued run has another step than it records",
         "tests/contract/test_samplers.py -k 'settings and geodesic'",
-    ),
-    Mutant(
-        "sampling/geodesic.py",
-        "self.potential + self._kinetic()\n        self.potential = float",
-        "self.potential\n        self.potential = float",
-        "the test of geodesic-mh forgets the velocity it began with",
-        "tests/sampling/test_samplers.py -k reversible",
     ),
     # ------------------------------------------------------------------ analysis, continued
     Mutant(
@@ -274,7 +246,7 @@ MUTANTS = [
     ),
     Mutant(
         "solver.py",
-        'facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge")}',
+        'facts = {k: v for k, v in options.as_dict().items() if k not in ("draws", "gauge", "edge_errors")}',
         'facts = {"seed": options.seed}',
         "a fingerprint with the seed as its only option",
         "tests/test_resume.py",
