@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tempose._typing import Array, NodeId, PathLike
-from tempose.errors import FileError, GraphError, OptionError, ParseError
+from tempose.errors import FileError, OptionError, ParseError
 from tempose.io import (
     csvfile,
     epfl_cameras,
@@ -25,6 +25,7 @@ from tempose.io import (
     toro,
     tum,
 )
+from tempose.io._held import refuse_all_but_motions
 from tempose.io._text import content_lines, is_packed, read_text
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
@@ -148,7 +149,8 @@ def write_graph(
         What the rotation block of a g2o file shall mean, see :class:`ReadOptions`; the file cannot say.
     """
     kind = _format_to_write(path, format)
-    _refuse_to_write(graph, kind)
+    if kind in ("3dmatch", "epfl-rotations"):
+        refuse_all_but_motions(graph, f"files of the format {kind}")
     if kind == "g2o":
         g2o.write_graph(path, graph, poses, rotation_information)
     elif kind == "csv":
@@ -166,24 +168,6 @@ def write_graph(
     else:
         raise FileError(
             f"{path}: {_NO_EDGES[kind]} files hold poses and no edges; write a graph as g2o, csv or 3dmatch"
-        )
-
-
-def _refuse_to_write(graph: PoseGraph, kind: str) -> None:
-    """One line for a graph that a format of relative poses alone cannot hold."""
-    if kind not in ("3dmatch", "epfl-rotations"):
-        return
-    held = {
-        "is planar": graph.is_planar,
-        "has landmarks": bool(graph.landmarks),
-        "has measurements of single nodes": bool(graph.is_absolute.any()),
-        "has lever arms": graph.arm is not None,
-        "has several fixed nodes": len(graph.fixed) > 1,
-    }
-    why = [words for words, true in held.items() if true]
-    if why:
-        raise GraphError(
-            f"the graph {' and '.join(why)}, which files of the format {kind} cannot hold; write .csv or .g2o"
         )
 
 

@@ -34,6 +34,7 @@ import numpy as np
 from tempose._typing import Array, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
+from tempose.io._held import refuse_all_but_motions
 from tempose.io._reduced import as_asked
 from tempose.io._text import LARGEST, read_text, rotation_matrices, write_text
 from tempose.io.options import ReadOptions
@@ -99,7 +100,7 @@ def read_poses(path: PathLike) -> Poses:
 
 def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) -> None:
     """Write a pose graph. Nodes must be 0, 1, 2, … and have poses: ``poses``, or the graph's initial ones."""
-    _refuse(graph)
+    refuse_all_but_motions(graph, "Open3D files")
     shown = graph.initial if poses is None else poses
     if shown is None:
         raise GraphError("Open3D files have a pose for every node; give poses, or write .g2o or .csv")
@@ -148,20 +149,6 @@ def _columns(wxyz: Array, t: Array) -> list[float]:
     matrix = np.eye(4)
     matrix[:3, :3], matrix[:3, 3] = quat.to_matrix(wxyz), t
     return [float(x) for x in matrix.T.ravel()]
-
-
-def _refuse(graph: PoseGraph) -> None:
-    """One line for a graph that the format cannot hold."""
-    held = {
-        "is planar": graph.is_planar,
-        "has landmarks": bool(graph.landmarks),
-        "has measurements of single nodes": bool(graph.is_absolute.any()),
-        "has lever arms": graph.arm is not None,
-        "has several fixed nodes": len(graph.fixed) > 1,
-    }
-    why = [words for words, true in held.items() if true]
-    if why:
-        raise GraphError(f"the graph {' and '.join(why)}, which Open3D files cannot hold; write .csv or .g2o")
 
 
 # ---------------------------------------------------------------------- JSON that may not be what it claims

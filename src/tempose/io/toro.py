@@ -22,9 +22,9 @@ from dataclasses import replace
 import numpy as np
 
 from tempose._typing import Array, PathLike
-from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.io import g2o
+from tempose.io._held import refuse_all_but_motions
 from tempose.io._text import exact_sum_text, integer_ids, number_text, write_text
 from tempose.io.options import ReadOptions
 from tempose.model import precision as precisions
@@ -49,7 +49,7 @@ def read_poses(path: PathLike) -> Poses:
 
 def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) -> None:
     """Write a graph; the inverse of :func:`read_graph`. A rotation-only edge gets a zero translation with zero information."""
-    _refuse(graph)
+    refuse_all_but_motions(graph, "TORO files", planar=True)
     ids = integer_ids(graph.node_ids, "TORO")
     shown = graph.initial if poses is None else poses
     lines = [] if shown is None else _vertex_lines(shown.select(graph.node_ids), graph.is_planar, graph.world_origin)
@@ -90,16 +90,3 @@ def _angles(wxyz: Array) -> Array:
     roll = np.where(locked, 0.0, np.arctan2(R[:, 2, 1], R[:, 2, 2]))
     yaw = np.where(locked, np.arctan2(-R[:, 0, 1], R[:, 1, 1]), np.arctan2(R[:, 1, 0], R[:, 0, 0]))
     return np.column_stack([roll, np.arctan2(-R[:, 2, 0], level), yaw])
-
-
-def _refuse(graph: PoseGraph) -> None:
-    """One line for a graph that the format cannot hold."""
-    held = {
-        "has landmarks": bool(graph.landmarks),
-        "has measurements of single nodes": bool(graph.is_absolute.any()),
-        "has lever arms": graph.arm is not None,
-        "has several fixed nodes": len(graph.fixed) > 1,
-    }
-    why = [words for words, true in held.items() if true]
-    if why:
-        raise GraphError(f"the graph {' and '.join(why)}, which TORO files cannot hold; write .csv or .g2o")
