@@ -70,6 +70,18 @@ def test_one_that_is_sure_is_told_as_ever(solution):
         assert (report_data(one).explanations is not None) == is_contested
 
 
+def test_parts_on_contested_edges_without_another_way_have_no_card(solution):
+    loose = np.full(solution.graph.n_nodes, -1)
+    loose[:3] = 0
+    first = replace(solution.weighing.explanations[0], probability=0.2)
+    for explanations, cards in (((first,), False), ((first, solution.weighing.explanations[1]), True)):
+        weighing = replace(solution.weighing, explanations=explanations, loose=loose)
+        one = replace(solution, weighing=weighing, analysis=replace(solution.analysis, weighing=weighing))
+        told = "3 nodes of 31, in 1 part, hang on single edges that others contradict"
+        assert told in one.headline and one.headline.startswith("do not trust it: ")
+        assert (report_data(one).explanations is not None) == cards
+
+
 def test_the_second_has_its_own_poses_in_the_same_frame_and_its_own_error_bars(solution):
     graph, (wrong, right) = solution.graph, links(solution.graph)
     for k, edge in enumerate((wrong, right)):

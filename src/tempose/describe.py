@@ -759,7 +759,7 @@ def contested(weighing: Weighing) -> str:
         return explained(weighing.explanations)
     parts, nodes = len(np.unique(weighing.loose[weighing.loose >= 0])), int(np.sum(weighing.loose >= 0))
     share, *_ = shares([weighing.explanations[0].probability])
-    verb = "hangs" if parts == 1 else "hang"
+    verb = "hangs" if nodes == 1 else "hang"
     return (
         f"{_count(nodes, 'node')} of {len(weighing.loose)}, in {_count(parts, 'part')}, {verb} on single edges that others "
         f"contradict; all of these are right with probability {share}"

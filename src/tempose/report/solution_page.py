@@ -212,8 +212,14 @@ def _verdict(solution: Solution) -> list[Fact]:
 
 
 def _explanations(solution: Solution, unit: str) -> Explanations | None:
-    """Each explanation with its own poses and error bars, if there is anything to choose between."""
-    if not solution.is_contested:
+    """Each explanation with its own poses and error bars, if there is anything to choose between.
+
+    Where parts hang on contested edges and no other way of joining them is probable, the verdict says all there is to say.
+    """
+    joins_only = (
+        solution.weighing is not None and solution.weighing.loose is not None and len(solution.explanations) == 1
+    )
+    if not solution.is_contested or joins_only:
         return None
     graph, found = solution.graph, solution.explanations
     shown = len(graph.reported)
