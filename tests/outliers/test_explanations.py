@@ -207,7 +207,7 @@ def test_explanations_survive_files(tmp_path: Path) -> None:
     found.save(home)
     again = tempose.Solution.load(home)
     assert again.verdicts is not None and found.verdicts is not None
-    assert np.array_equal(again.verdicts.inlier_probability, found.verdicts.inlier_probability)
+    np.testing.assert_allclose(again.verdicts.inlier_probability, found.verdicts.inlier_probability, rtol=1e-12)
     for a, b in zip(again.explanations, found.explanations, strict=True):
         assert a.probability == b.probability
         assert np.array_equal(a.poses.position, b.poses.position)

@@ -29,7 +29,8 @@ link is given up, its neighbours are tried as well: which of them is the wrong o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,7 +41,6 @@ from tempose.geometry import se3
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
-from tempose.model.topology import components
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.beliefs import (
     CONFIRMS,
@@ -58,6 +58,7 @@ from tempose.outliers.beliefs import (
 from tempose.outliers.clusters import KINDS, Clusters
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
+from tempose.outliers.search.ladders import ladder_noise
 from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
@@ -65,12 +66,18 @@ from tempose.outliers.sequence import Sequence
 _NEAR = 6  # links whose mistake a loop closure may share
 _TAIL = 4.0  # ν of the core, as in growth
 _MUCH_WIDER = 4.0  # times the noise that triangles show
+_NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES = 40  # random ones
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
 _SHIFTED = 12  # explanations whose breaks are shifted
-_MUCH_LESS = 7.0  # nats, of an explanation that is not worth following
+_MOST_VARIED = 2000  # explanations that are looked at because their breaks are elsewhere
+_MOST_DOUBTED = 500  # explanations whose clusters are doubted
+_LESS, _MUCH_LESS = (
+    3.0,
+    7.0,
+)  # nats, of an explanation whose other breaks are not shifted, and of one that is not followed
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
@@ -91,6 +98,8 @@ class Candidate:
         Clusters most of whose edges do.
     unconfirmed
         Believed clusters that nothing else confirms: each places a part of the graph alone.
+    doubted
+        Clusters that it calls wrong although they fit its poses: it says nothing of where the part is that they would place.
     given_up
         Links of the chain that it calls wrong.
     evidence
@@ -103,6 +112,7 @@ class Candidate:
     fits: Mask
     believed: Mask
     unconfirmed: Mask
+    doubted: Mask
     given_up: Index
     evidence: Evidence
     log_score: float
@@ -131,14 +141,12 @@ class Candidates:
     prior: tuple[float, ...]
 
     def right(self, k: int) -> Array:
-        """Probability (m,) that an edge which fits explanation k is right, if k is true: less than 1 where nothing confirms it."""
-        one = self.found[k]
-        alone = np.where(one.unconfirmed, np.asarray(self.prior)[self.clusters.kind], 1.0)
-        return self.clusters.spread(alone, 1.0)
+        """Which edges (m,) are right if explanation k is true and they fit its poses: 1, or 0 where it doubts them."""
+        return self.clusters.spread(1.0 - self.found[k].doubted, 1.0)
 
     def inlier_probability(self) -> Array:
         """Probability (m,) that each edge is right, over all explanations, by which of them it fits."""
-        return np.asarray(sum(p * self.right(k) * self.found[k].fits for k, p in enumerate(self.probability.tolist())))
+        return np.asarray(sum(p * self.found[k].fits for k, p in enumerate(self.probability.tolist())))
 
 
 class ExplanationSearch:
@@ -153,6 +161,7 @@ class ExplanationSearch:
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
         self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
+        self._shown: tuple[float, float] | None = None
         self.set_level(shown.sigma_rot, shown.sigma_trans)
         self.prior = self.beliefs.shares()
 
@@ -185,10 +194,14 @@ class ExplanationSearch:
 
         ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
         """
-        if factor is not None and not self._many_triangles:
+        if not self._many_triangles:
+            shown = ladder_noise(self.sequence, FEWEST_SPARE)
             stated_rot, stated_trans = self.sequence.graph.median_sigmas
-            if factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned what contradicts in noise
-                self.set_level(factor * stated_rot, factor * stated_trans)
+            if shown is not None:
+                self._shown = shown
+                self.set_level(*shown)
+            elif factor is not None and factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned
+                self.set_level(factor * stated_rot, factor * stated_trans)  # what contradicts in noise
         given = [self.sequence.chain_poses, *starts]
         for again in range(2):
             for poses in given:
@@ -197,9 +210,7 @@ class ExplanationSearch:
                 self._try(self._random_weights())
             for start in self._best(_IMPROVED):
                 self._improve(start)
-            for one in self._best(_SHIFTED):
-                self._shift_breaks(one)
-            self.prior = np.array(self.candidates().prior)
+            self._vary()
             if not again:
                 given += [one.poses for one in self._best(_IMPROVED)]
                 self.set_level(*self._shown_level(self._best(1)[0]))
@@ -229,11 +240,12 @@ class ExplanationSearch:
         own = self.clues.own
         return np.where(np.isfinite(own), own, log_odds(self.prior[self.clusters.kind]))
 
-    def explanation(self, poses: Poses) -> Candidate:
-        """What poses that have settled say, and its score."""
+    def explanation(self, poses: Poses, doubted: Mask | None = None) -> Candidate:
+        """What poses that have settled say, and its score; ``doubted`` clusters are wrong in spite of it."""
         sequence, clusters = self.sequence, self.clusters
+        doubted = np.zeros(clusters.count, dtype=bool) if doubted is None else doubted
         energy = self.level.energies(poses)[0]
-        fits = energy < self._limit
+        fits = (energy < self._limit) & ~clusters.spread(doubted, False)
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
         held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
@@ -254,7 +266,7 @@ class ExplanationSearch:
             role, np.isin(self._links, given_up), agreeing, splits, self._misfit(energy, fits, of_cell & fitting)
         )
         score = log_score(self.clues, evidence, self.beliefs, self.agreement)
-        return Candidate(poses, fits, believed, unconfirmed, given_up, evidence, score)
+        return Candidate(poses, fits, believed, unconfirmed, doubted, given_up, evidence, score)
 
     def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
         """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
@@ -319,32 +331,64 @@ class ExplanationSearch:
             if best is before:
                 break
 
-    def _shift_breaks(self, one: Candidate) -> None:
-        """Give up neighbours of the links that it gives up, as far as that is about as probable.
+    def _vary(self) -> None:
+        """Explanations that are about as probable as those found: breaks elsewhere, and what nothing confirms called wrong."""
+        left = _MOST_VARIED
+        for one in self._best_of_each(_SHIFTED):
+            left = self._shift_breaks(one, left)
+        self._doubt()
+        self.prior = np.array(self.candidates().prior)
 
-        Between two places that loop closures hold, any link may be the wrong one. The nodes between go with the other segment.
+    def _shift_breaks(self, one: Candidate, most: int = _MOST_VARIED) -> int:
+        """Give up neighbours of the links that it gives up, as far as that is about as probable; all combinations of them.
+
+        Between two places that loop closures hold, any link may be the wrong one. The nodes between go with the other segment. At
+        most so many are looked at; what is left of that is returned.
         """
+        shifted = [one]
+        for link in one.given_up.tolist():
+            for start in tuple(shifted):
+                for found in self._shifted(start, link) if link in start.given_up and most > 0 else ():
+                    most -= 1
+                    if found.log_score > one.log_score - _LESS and len(found.given_up) == len(one.given_up):
+                        shifted.append(found)
+        return most
+
+    def _shifted(self, one: Candidate, link: int) -> Iterator[Candidate]:
+        """The same with the break at one link moved, step by step, to its neighbours."""
         sequence, order = self.sequence, np.argsort(self.sequence.rank)
         of_later = {int(sequence.rank[sequence.later[k]]): int(k) for k in self._links}
-        for link in one.given_up.tolist():
-            first = int(sequence.rank[sequence.later[link]])  # the segment that begins there
-            for step in (1, -1):
-                wxyz, position = one.poses.wxyz.copy(), one.poses.position.copy()
-                rank = first if step == 1 else first - 1  # the node that changes sides
-                while 0 <= rank - step < len(order) and 0 < rank < len(order):
-                    edge = of_later.get(rank if step == 1 else rank + 1)
-                    if edge is None or of_later.get(rank + 1 if step == 1 else rank) is None:
-                        break
-                    node, anchor = order[rank], order[rank - step]
-                    placed = se3.compose(
-                        (wxyz[anchor], position[anchor]),
-                        sequence.graph.measured(np.array([node]), np.array([anchor]), np.array([edge])),
-                    )
-                    wxyz[node], position[node] = placed[0][0], placed[1][0]
-                    found = self._keep(self.explanation(Poses(one.poses.ids, wxyz.copy(), position.copy())))
-                    if found.log_score < one.log_score - _MUCH_LESS:
-                        break
-                    rank += step
+        first = int(sequence.rank[sequence.later[link]])  # the segment that begins there
+        for step in (1, -1):
+            wxyz, position = one.poses.wxyz.copy(), one.poses.position.copy()
+            rank = first if step == 1 else first - 1  # the node that changes sides
+            while 0 <= rank - step < len(order) and 0 < rank < len(order):
+                edge = of_later.get(rank if step == 1 else rank + 1)
+                if edge is None or of_later.get(rank + 1 if step == 1 else rank) is None:
+                    break
+                node, anchor = order[rank], order[rank - step]
+                placed = se3.compose(
+                    (wxyz[anchor], position[anchor]),
+                    sequence.graph.measured(np.array([node]), np.array([anchor]), np.array([edge])),
+                )
+                wxyz[node], position[node] = placed[0][0], placed[1][0]
+                found = self._keep(self.explanation(Poses(one.poses.ids, wxyz.copy(), position.copy())))
+                if found.log_score < one.log_score - _MUCH_LESS:
+                    break
+                yield found
+                rank += step
+
+    def _doubt(self) -> None:
+        """Consider that clusters are wrong which nothing confirms, and leave the parts that they place unplaced."""
+        waiting = [one for one in self._best(_MOST_DOUBTED) if one.log_score > self._best(1)[0].log_score - _MUCH_LESS]
+        for one in waiting:
+            for c in np.flatnonzero(one.unconfirmed).tolist():
+                doubted = one.doubted.copy()
+                doubted[c] = True
+                other = self.explanation(one.poses, doubted)
+                if other.key not in self.found and len(waiting) < _MOST_DOUBTED:
+                    waiting.append(other)
+                self._keep(other)
 
     def _keep(self, one: Candidate) -> Candidate:
         known = self.found.get(one.key)
@@ -354,6 +398,13 @@ class ExplanationSearch:
 
     def _best(self, count: int) -> list[Candidate]:
         return sorted(self.found.values(), key=lambda one: -one.log_score)[:count]
+
+    def _best_of_each(self, count: int) -> list[Candidate]:
+        """The best candidates that differ in what they believe."""
+        each: dict[bytes, Candidate] = {}
+        for one in self._best(len(self.found)):
+            each.setdefault(one.believed.tobytes() + bytes([len(one.given_up)]), one)
+        return list(each.values())[:count]
 
     def _shown_level(self, one: Candidate) -> tuple[float, float]:
         """σ per axis, radians and length, that the residuals of the edges that fit show.
@@ -375,7 +426,13 @@ class ExplanationSearch:
         _, error, shift = level.energies(one.poses)
         turn = 2.0 * float((level.rot * np.sum(error**2, axis=1))[fits].sum()) / (spare * turns)
         move = 2.0 * float((level.trans * np.sum(shift**2, axis=1))[fits].sum()) / (spare * graph.dimension)
-        return self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
+        found = self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
+        if self._shown is None:
+            return found
+        rot, trans = (
+            float(np.clip(one, of / _NARROWER, of * _WIDER)) for one, of in zip(found, self._shown, strict=True)
+        )
+        return rot, trans
 
     def candidates(self, beliefs: Beliefs | None = None) -> Candidates:
         """All that were found and count, weighed by these beliefs; by default by those of the search."""
@@ -440,10 +497,21 @@ def _confirmations(
                 confirmed |= pairs
         for i, j in new:
             part[part == part[i]] = part[j]
+    said = Counter(pair for pairs in joins.values() for pair in pairs)
     alone = set()
     for c in placing:
-        rest = [pair for other in order if other != c for pair in joins[other]]
-        apart = components(n_segments, *np.array(rest, dtype=np.int64).reshape(-1, 2).T)
+        rest = [pair for pair, count in said.items() if count > (pair in joins[c])]
+        apart = _parts(n_segments, rest)
         if any(apart[i] != apart[j] for i, j in joins[c]):
             alone.add(c)
     return placing, confirming, alone
+
+
+def _parts(n_segments: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """Number of the part that each segment is in, if these pairs are joined; there are few of them."""
+    part = list(range(n_segments))
+    for i, j in pairs:
+        old, new = part[i], part[j]
+        if old != new:
+            part = [new if one == old else one for one in part]
+    return part
