@@ -1,4 +1,4 @@
-"""Write docs/api.md: every public name with the first sentence of what it says about itself.
+"""Write docs/reference/api.md: every public name with the first sentence of what it says about itself.
 
 python .ci/api.py
 """
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import tempose
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
 HEAD = """# The public names
 
 <!-- written by `python .ci/api.py`; tests/test_api.py checks that no name is missing -->
 
 Everything that is public is importable from `tempose`, or from one of its namespaces below; each name's docstring has its
 arguments, shapes, units and frames (`help(tempose.solve)`). Everything else may change without notice. New here? Start with
-the [tutorial](tutorial.md); words are explained in the [glossary](glossary.md).
+the [first graph](../start/first-graph.md); words are explained in the [glossary](glossary.md).
 """
 
 

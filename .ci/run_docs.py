@@ -43,10 +43,16 @@ def run_file(name: str, folder: str) -> None:
         )
 
 
-def main(folder: str, *files: str) -> int:
+def pages(*names: str) -> list[str]:
+    """The files named, and all Markdown files of the folders named."""
+    found = [sorted(Path(name).rglob("*.md")) if Path(name).is_dir() else [Path(name)] for name in names]
+    return [str(page) for some in found for page in some]
+
+
+def main(folder: str, *names: str) -> int:
     """Run each file in a process of its own; stop at the first that fails."""
-    for name in files:
-        target = str(Path(folder) / Path(name).stem)
+    for name in pages(*names):
+        target = str(Path(folder) / Path(name).with_suffix(""))
         result = subprocess.run(
             [sys.executable, __file__, "--one", name, target], check=False, stdout=subprocess.DEVNULL
         )

@@ -13,9 +13,9 @@ import pytest
 import tempose
 
 HOME = Path(__file__).parent.parent
-DOCUMENTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+DOCUMENTS = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
 FOR_USERS = [*DOCUMENTS, *sorted((HOME / "examples").glob("[0-9]*.py"))]  # other scripts are studies, and reach inside
-PAGE = HOME / "docs" / "api.md"
+PAGE = HOME / "docs" / "reference" / "api.md"
 
 
 def static_imports(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 import tempose
 
 SOURCE = Path(tempose.__file__).parent
-TABLE = Path(__file__).parent.parent / "docs" / "chosen-constants.md"
+TABLE = Path(__file__).parent.parent / "docs" / "evidence" / "chosen-constants.md"
 MARK = "# chosen on: "
 
 

@@ -154,7 +154,7 @@ def test_plain_numpy_reads_the_files(tmp_path: Path, made: tuple[PoseGraph, Pose
 
 
 def test_the_documented_snippets_run(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "explanation" / "diagnostics.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 3
     solution = tempose.solve(simulate(9, seed=3).graph, draws=60, chains=2, sampler=Auto(thin=10), certify=False)
