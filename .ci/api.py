@@ -1,4 +1,4 @@
-"""Write docs/reference/api.md: every public name with the first sentence of what it says about itself.
+"""Write docs/reference/api.md: every public name with the first sentence of what it says about itself; a page per namespace.
 
 python .ci/api.py
 """
@@ -21,7 +21,21 @@ HEAD = """# The public names
 
 Everything that is public is importable from `tempose`, or from one of its namespaces below; each name's docstring has its
 arguments, shapes, units and frames (`help(tempose.solve)`). Everything else may change without notice. New here? Start with
-the [first graph](../start/first-graph.md); words are explained in the [glossary](glossary.md).
+the [first graph](../start/first-graph.md); words are explained in the [glossary](glossary.md). This page is the list; the docstrings
+are on the pages of the namespaces.
+
+```{toctree}
+:maxdepth: 1
+names/tempose
+PAGES
+```
+"""
+PLACE = PAGE.parent / "names"
+NAMESPACE = """# {module}
+
+{about}. Made from the docstrings, by the site.
+
+<!-- every name of {module} -->
 """
 
 
@@ -57,8 +71,14 @@ def rows(module: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the page."""
-    lines = [HEAD, "## `tempose`", "", *rows("tempose")]
+    """Write the list, and a page for each namespace."""
+    pages = "\n".join(f"names/tempose.{name}" for name in tempose.NAMESPACES)
+    PLACE.mkdir(exist_ok=True)
+    for name, about in {"": "the names that most programs need", **tempose.NAMESPACES}.items():
+        module = f"tempose.{name}".rstrip(".")
+        page = NAMESPACE.format(module=module, about=f"{about[0].upper()}{about[1:]}")
+        (PLACE / f"{module}.md").write_text(page)
+    lines = [HEAD.replace("PAGES", pages), "## `tempose`", "", *rows("tempose")]
     for name, about in tempose.NAMESPACES.items():
         lines += ["", f"## `tempose.{name}`", "", f"{about[0].upper()}{about[1:]}.", "", *rows(f"tempose.{name}")]
     PAGE.write_text("\n".join(lines) + "\n")

@@ -58,6 +58,7 @@ __all__ = [
     "first_look",
     "further_doubts",
     "global_test",
+    "scaling",
     "judgement",
     "kept_noise",
     "kept_proof",
@@ -664,6 +665,16 @@ def global_test(test: GlobalTest) -> str:
     low, high = test.bounds
     said = f"variance factor {test.variance_factor:.3g}, {low:.3g} to {high:.3g} at a level of {100 * test.level:g}%"
     return f"global test {'passed' if test.passed else 'failed'}: {said}, {test.freedom:g} degrees of freedom"
+
+
+def scaling(choice: str, variance_factor: float) -> list[str]:
+    """What became of the choice to scale the noise by the variance factor."""
+    if choice == "never":
+        return []
+    if variance_factor == 1.0:
+        return ["the noise holds as stated: the global test does not reject it, or there is nothing to test"]
+    why = "as asked" if choice == "always" else "as the global test rejects the stated noise"
+    return [f"every σ is {math.sqrt(variance_factor):.3g} times as stated: scaled by the variance factor, {why}"]
 
 
 def reliability(found: Reliability, i: str, j: str) -> str:

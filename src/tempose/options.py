@@ -24,6 +24,12 @@ EDGE_ERRORS = {
     "shared": "edges that meet share errors, as registrations of one scan do: five count as one",
 }
 
+SCALES = {
+    "never": "error bars are those of the stated noise",
+    "always": "they are scaled by the variance factor (reduced χ²), as if only relative weights had been stated",
+    "if-test-fails": "they are scaled if the global test rejects the stated noise, at a level of 5%",
+}
+
 
 @dataclass(frozen=True)
 class SolveOptions:
@@ -38,6 +44,9 @@ class SolveOptions:
         What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
         (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. Estimate, draws and
         verdicts are the same.
+    scale
+        Whether all σ are multiplied by the root of the variance factor: ``never``, ``always``, or ``if-test-fails``. The estimate stays
+        where it is; error bars and draws are those of the scaled noise. ``noise="auto"`` is finer, and needs no such factor.
     robust
         What is known about wrong edges (:class:`tempose.outliers.Robust`, or ``True`` for its defaults); ``None``:
         every edge is right.
@@ -78,6 +87,11 @@ class SolveOptions:
         "what error bars take for granted: errors of edges are independent (default), or shared by edges that meet, as those of "
         "registrations of one scan are",
         choices=EDGE_ERRORS,
+    )
+    scale: str = option(
+        "never",
+        "whether to scale the noise by the variance factor, as surveyors do: never (default), always, or if-test-fails",
+        choices=SCALES,
     )
     robust: Robust | None = option(
         None, "expect wrong edges: the posterior says which they are, and the poses survive them", everyday=True
@@ -128,6 +142,10 @@ class SolveOptions:
         require(
             not estimated or (self.noise != "paper" and isinstance(self.optimiser, Newton)),
             "robust and noise auto need the graph's own noise and the optimiser newton",
+        )
+        require(
+            self.scale == "never" or not estimated,
+            "scale is for noise that was stated: robust and noise auto have an estimate of their own",
         )
 
     @property

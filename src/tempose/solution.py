@@ -100,6 +100,8 @@ class Solution:
         Explanations of a robust solve, if ids are an order in time; :attr:`explanations` for short.
     doubts
         That came up in the search for the optimum, with how many or how much of each; :attr:`judgement` weighs them.
+    scaled_by
+        Variance factor that the stated variances were multiplied by, as the option ``scale`` asks; ``graph`` has the scaled ones.
     fingerprint
         Of the solve: what a run that goes on from here must share.
     draws_fingerprint
@@ -131,6 +133,7 @@ class Solution:
     others: tuple[Poses, ...] = ()
     weighing: Weighing | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
+    scaled_by: float = 1.0
     fingerprint: str = ""
     draws_fingerprint: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
@@ -453,6 +456,11 @@ class Solution:
             "version": self.version,
             "seconds": self.seconds,
             "parameters": None if self.parameters is None else self.parameters.facts(),
+            "scaling": {
+                "choice": self.options.scale,
+                "applied": self.scaled_by != 1.0,
+                "variance_factor": self.scaled_by,
+            },
             "optimiser": {
                 "status": self.optimiser_status,
                 "notices": list(self.optimum_notices),
@@ -552,6 +560,7 @@ class Solution:
         chi = self.reduced_chi_square
         if math.isfinite(chi) and self.parameters is None:
             lines.append(f"reduced χ² {chi:.3g}: {describe.noise_fit(chi)}")
+            lines += describe.scaling(self.options.scale, self.scaled_by)
         elif self.parameters is not None and self.verdicts is None:
             lines.append(describe.estimated_noise(graph, self.parameters))
         found = precisions(graph)
@@ -725,10 +734,12 @@ class Solution:
                 options.noise == "auto",
                 weighing=weighing,
                 errors_shared=options.edge_errors == "shared",
+                scaled_by=facts["scaling"]["variance_factor"],
             ),
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),
             doubts=doubts_from(facts["optimiser"]["doubts"]),
+            scaled_by=facts["scaling"]["variance_factor"],
             tuning=facts["tuning"],
             likelihood=stored.likelihood,
             parameters=parameters,

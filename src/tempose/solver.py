@@ -85,6 +85,7 @@ def solve(
     *,
     noise: str | None = None,
     edge_errors: str | None = None,
+    scale: str | None = None,
     robust: Robust | bool | None = None,
     start: str | None = None,
     starts: int | None = None,
@@ -133,7 +134,7 @@ def solve(
         Estimate, draws, and what they say; ``status`` says how it ended.
     """
     options = (options or SolveOptions()).changed(
-        noise=noise, edge_errors=edge_errors, robust=robust, start=start, starts=starts, optimiser=optimiser,
+        noise=noise, edge_errors=edge_errors, scale=scale, robust=robust, start=start, starts=starts, optimiser=optimiser,
         certify=certify, draws=draws,
         chains=chains, beta=beta, sampler=sampler, gauge=gauge, seed=seed,
     )  # fmt: skip
@@ -165,6 +166,7 @@ class Optimum:
     likelihood: RobustLikelihood | None = None  # of a robust solve
     weighing: Weighing | None = None  # explanations, if the ids are an order in time
     doubts: tuple[tuple[Doubt, float], ...] = ()  # with how many or how much of each
+    variance_factor: float = 1.0  # by which the stated variances were multiplied, as ``scale`` asks
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +279,7 @@ class Run:
             tuning={"fastest_frequency": self.tuning.fastest, "slowest_frequency": self.tuning.slowest},
             optimum_notices=optimum.notices, likelihood=posterior.likelihood, parameters=optimum.parameters,
             others=optimum.others, weighing=optimum.weighing, doubts=optimum.doubts,
+            scaled_by=optimum.variance_factor,
             fingerprint=self.fingerprint if self.is_whole else "",
             draws_fingerprint=fingerprint(posterior, options), temporary=self.temporary,
         )  # fmt: skip
@@ -288,7 +291,7 @@ class Run:
             posterior, self.found.poses, self.gauge, options.beta,
             None if self.draws is None else self.draws.of_explanation(0),
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
-            options.edge_errors == "shared",
+            options.edge_errors == "shared", self.found.variance_factor,
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -325,6 +328,8 @@ def find_optimum(run: Run) -> None:
         run.optimum = _optimise_with_noise(run) if estimated else _optimise(run)
         if run.options.starts > 1:
             run.optimum = _look_elsewhere(run)
+        if run.options.scale != "never":
+            run.optimum = _scaled(run)
         run.is_whole = not run.stop.is_set()
         if run.is_whole and run.temporary is None:
             refuse_other_run(run.home / "draws", {"fingerprint": fingerprint(run.posterior, run.options)})
@@ -535,9 +540,23 @@ def _look_elsewhere(run: Run) -> Optimum:
     return replace(optimum, others=tuple(found[1:]))
 
 
+def _scaled(run: Run) -> Optimum:
+    """The same optimum, with the variance factor that the noise is scaled by: all of U is divided by it, so that nothing moves."""
+    test = Analysis(run.stated, run.found.poses, run.gauge, run.options.beta, None).global_test
+    wanted = run.options.scale == "always" or test.passed is False
+    if not wanted or not (math.isfinite(test.variance_factor) and test.variance_factor > 0.0):
+        return run.found
+    proof, weight = run.found.certificate, 1.0 / test.variance_factor
+    trace = run.found.trace * np.array([1.0, weight])
+    proof = None if proof is None else proof.scaled(weight)
+    return replace(run.found, variance_factor=test.variance_factor, trace=trace, certificate=proof)
+
+
 def with_parameters(stated: Posterior, optimum: Optimum) -> Posterior:
     """U with what was estimated in place of what was stated."""
     parameters = optimum.parameters
+    if optimum.variance_factor != 1.0:
+        return replace(stated, graph=stated.graph.scaled_noise(math.sqrt(optimum.variance_factor)))
     return stated if parameters is None else Posterior(parameters.graph(stated.graph), optimum.likelihood)
 
 
@@ -614,5 +633,5 @@ def _stored_optimum(run: Run, stored: StoredResult) -> Optimum:
         None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"]), stored.others,
         tuple(facts["optimiser"]["notices"]), stored.likelihood,
         Weighing.from_arrays(run.stated.graph.node_ids, stored.explanations) if stored.explanations else None,
-        doubts_from(facts["optimiser"]["doubts"]),
+        doubts_from(facts["optimiser"]["doubts"]), facts["scaling"]["variance_factor"],
     )  # fmt: skip

@@ -65,6 +65,7 @@ def test_nothing_given_changes_nothing() -> None:
 VALUES: dict[str, tuple[list[str], list[str], Any]] = {
     "--noise": (["auto"], [], lambda o: o.noise == "auto"),
     "--edge-errors": (["shared"], [], lambda o: o.edge_errors == "shared"),
+    "--scale": (["always"], [], lambda o: o.scale == "always"),
     "--robust": ([], [], lambda o: o.robust == Robust()),
     "--inlier-probability": (["0.7"], ["--robust"], lambda o: o.robust == Robust(inlier_probability=0.7)),
     "--tail": (["4.5"], ["--robust"], lambda o: o.robust == Robust(tail=4.5)),

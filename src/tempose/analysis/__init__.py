@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from tempose.analysis.accuracy import graph_consistency as graph_consistency
     from tempose.analysis.accuracy import pose_errors as pose_errors
     from tempose.analysis.analysis import Analysis as Analysis
+    from tempose.analysis.components import VarianceComponents as VarianceComponents
+    from tempose.analysis.components import edge_kinds as edge_kinds
+    from tempose.analysis.components import variance_components as variance_components
     from tempose.analysis.correlation import ChainCorrelation as ChainCorrelation
     from tempose.analysis.correlation import chain_correlation as chain_correlation
     from tempose.analysis.diagnostics import Diagnostics as Diagnostics
@@ -43,6 +46,9 @@ _WHERE = {
     "Trouble": "diagnostics",
     "Level": "diagnostics",
     "Analysis": "analysis",
+    "VarianceComponents": "components",
+    "edge_kinds": "components",
+    "variance_components": "components",
     "ChainCorrelation": "correlation",
     "chain_correlation": "correlation",
     "PoseErrors": "accuracy",

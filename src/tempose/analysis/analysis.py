@@ -52,6 +52,8 @@ class Analysis:
         Other explanations, if there may be some, for the verdicts on edges.
     errors_shared
         Whether error bars are for edges that share errors, instead of independent ones.
+    scaled_by
+        Factor of the stated variances that ``posterior`` has.
     """
 
     posterior: Posterior
@@ -64,6 +66,7 @@ class Analysis:
     known_laplace: tuple[Laplace | None, ...] = ()
     weighing: Weighing | None = None
     errors_shared: bool = False
+    scaled_by: float = 1.0
 
     def complete(self, progress: ProgressHook) -> None:
         """Compute every answer now, one after the other."""
@@ -113,10 +116,11 @@ class Analysis:
     def global_test(self) -> GlobalTest:
         """Whether the measurements fit each other as well as their noise says: :attr:`reduced_chi_square` and its bounds.
 
-        If the noise was estimated they do, whatever it is: then this says nothing.
+        It is about the noise that was stated, also where it was scaled since. If the noise was estimated they do fit, whatever it
+        is: then this says nothing.
         """
         statistic, freedom = self._fit
-        return GlobalTest(statistic, freedom)
+        return GlobalTest(statistic * self.scaled_by, freedom)
 
     @cached_property
     def reduced_chi_square(self) -> float:

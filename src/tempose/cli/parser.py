@@ -13,6 +13,7 @@ COMMANDS = {
     "simulate": "write a synthetic graph and its truth",
     "solve": "compute poses, error bars and a report from a graph",
     "plan": "error bars of a network before it is measured, and which further edges would help most",
+    "components": "how noisy each group of edges is, by how they contradict each other",
     "change": "which nodes moved between two solves",
     "merge": "sessions with their own ids and frames as one graph",
     "eval": "compare poses with the truth, after alignment",

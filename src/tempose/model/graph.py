@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.errors import GraphError
+from tempose.errors import ArgumentError, GraphError
 from tempose.geometry import se3
 from tempose.model import measurements, precision, topology
 from tempose.model.measurements import Measures
@@ -649,6 +649,19 @@ class PoseGraph:
             inlier_prior=None if self.inlier_prior is None else self.inlier_prior[keep],
             coupling=None if self.coupling is None else self.coupling[keep],
             arm=None if self.arm is None else self.arm[keep],
+        )
+
+    def scaled_noise(self, factor: ArrayLike) -> PoseGraph:
+        """The same measurements with every stated σ times ``factor``: one number, or one per edge (m,)."""
+        scale = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.n_edges)
+        if not np.all(np.isfinite(scale) & (scale > 0.0)):
+            raise ArgumentError("factors of σ must be positive and finite")
+        weight = 1.0 / scale**2
+        return replace(
+            self,
+            concentration=self.concentration * weight.reshape(-1, *(1,) * (self.concentration.ndim - 1)),
+            translation_precision=self.translation_precision
+            * weight.reshape(-1, *(1,) * (self.translation_precision.ndim - 1)),
         )
 
     def components(self) -> list[PoseGraph]:

@@ -132,6 +132,11 @@ class Certificate:
     of_kept_edges: bool = False
     direction: Array | None = field(default=None, repr=False)
 
+    def scaled(self, weight: float) -> Certificate:
+        """The same proof for the problem with all of U times ``weight``."""
+        names = ("min_eigenvalue", "suboptimality", "lower_bound", "potential")
+        return replace(self, **{name: weight * getattr(self, name) for name in names})
+
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON: all but the direction."""
         facts: dict[str, Any] = plain(

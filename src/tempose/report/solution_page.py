@@ -173,7 +173,8 @@ def _fit(solution: Solution) -> list[Fact]:
     fits = describe.noise_fits(chi)
     low, high = solution.global_test.bounds
     note = f"reduced χ², 1 if the stated noise is right; within {low:.3g} and {high:.3g} in 95% of such graphs"
-    scale = "" if fits else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
+    scale = "" if fits or solution.scaled_by != 1.0 else f"; here every σ should be {np.sqrt(chi):.2g} times as large"
+    scale += "".join(f"; {said}" for said in describe.scaling(solution.options.scale, solution.scaled_by))
     return [Fact("fit", f"{chi:.3g}", note + scale, "good" if fits else "warn")]
 
 
