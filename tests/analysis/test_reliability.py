@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -191,6 +194,60 @@ def test_a_network_of_baselines_is_adjusted_as_in_textbooks() -> None:
         np.testing.assert_allclose(
             solution.reliability.mde_trans[edge], np.sqrt(smallest / np.linalg.eigvalsh(0.5 * (M + M.T))[0]), rtol=1e-3
         )
+
+
+LEVELLING: dict[str, dict[str, Any]] = {
+    # sample network of GNU Gama 1.5.09 as it prints it (σ 5 mm a leg): heights, their σ, m0 a posteriori, [pvv] in mm²
+    "GNU Gama": {
+        "known": {"1a": 1000.0},
+        "legs": "1a 4 -1.225, 4 3 -0.848, 3 2 1.342, 2 1a 0.720, 1a 2 -0.724, 2 3 -1.335, 3 4 0.842, 4 1a 1.231",
+        "sigma": [0.005] * 8,
+        "heights": {"4": 998.77513, "3": 997.93325, "2": 999.27487},
+        "sigmas": {"4": 0.0031, "3": 0.0035, "2": 0.0031},
+        "digits": (5, 4),
+        "m0": (5.42 / 5.0, 2),
+        "largest": 1.68,
+    },
+    # Ghilani and Wolf, Adjustment Computations, chapter 12: weights are 12 over the length of the line
+    "Ghilani": {
+        "known": {"X": 100.0, "Y": 107.5},
+        "legs": "X A 5.10, A Y 2.34, Y C -1.25, C X -6.13, A B -0.68, Y B -3.00, B C 1.70",
+        "sigma": [math.sqrt(miles / 12.0) for miles in (4, 3, 2, 3, 2, 2, 2)],
+        "heights": {"A": 105.150, "B": 104.489, "C": 106.197},
+        "digits": (3, 3),
+        "m0": (0.107, 3),
+    },
+}
+
+
+@pytest.mark.parametrize("name", LEVELLING)
+def test_published_levelling_networks_come_out_as_printed(name: str) -> None:
+    """Heights, σ, the variance factor and the largest normalised residual, to the digits that were printed."""
+    of = LEVELLING[name]
+    legs = [(a, b, float(rise)) for a, b, rise in (leg.split() for leg in of["legs"].split(", "))]
+    graph = tempose.GraphBuilder()
+    for station in sorted({one for leg in legs for one in leg[:2]}):
+        pose = tempose.Pose([1, 0, 0, 0], [0.0, 0.0, of["known"].get(f"{station}", 0.0)])
+        graph.add_node(f"P{station}", pose, fixed=station in of["known"])
+        if station not in of["known"]:  # heights alone: axes are those of the world, and x and y are zero
+            graph.add_attitude(f"P{station}", wxyz=[1, 0, 0, 0], sigma_rot_deg=1e-6)
+            graph.add_position(f"P{station}", [0.0, 0.0, 0.0], information=np.diag([1e6, 1e6, 0.0]))
+    for (a, b, rise), sigma in zip(legs, of["sigma"], strict=True):
+        information = np.zeros((6, 6))
+        information[5, 5] = 1.0 / sigma**2
+        graph.add_edge(f"P{a}", f"P{b}", wxyz=[1, 0, 0, 0], translation=[0.0, 0.0, rise], information=information)
+    solution = tempose.solve(graph.build(), draws=0)
+    for station, height in of["heights"].items():
+        found = solution[f"P{station}"]
+        assert found.position[2] == pytest.approx(height, abs=0.51 * 10.0 ** -of["digits"][0])
+        if "sigmas" in of:
+            assert math.sqrt(found.covariance[5, 5]) == pytest.approx(of["sigmas"][station], abs=0.51 * 10.0 ** -of["digits"][1])
+    m0, digits = of["m0"]
+    assert round(solution.global_test.freedom) == len(legs) - len(of["heights"])
+    assert math.sqrt(solution.global_test.variance_factor) == pytest.approx(m0, abs=0.51 * 10.0**-digits)
+    if "largest" in of:
+        surprise = np.sqrt(solution.edge_checks.z2[solution.graph.is_relative])
+        assert np.max(surprise) == pytest.approx(of["largest"], abs=0.0051)
 
 
 # ---------------------------------------------------------------------- the global test
