@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tempose
+from helpers.processes import ends, is_running
 from tempose._support.compiling import await_ahead, compiling_ahead, inlined, interpreted, is_kept, kernel
 
 FACTOR = 2.0
@@ -73,3 +78,18 @@ def test_other_processes_compile_and_are_waited_for_or_ended() -> None:
         pass
     await_ahead(lambda: waited.append("nobody"))
     assert waited == ["once"]
+
+
+def test_a_process_that_compiles_ends_with_a_parent_that_is_killed() -> None:
+    script = (
+        "import time; from tempose._support.compiling import _ahead, compiling_ahead\n"
+        "with compiling_ahead(['signal:pause']):\n    print(_ahead.running[0].pid, flush=True); time.sleep(600)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=env)
+    assert parent.stdout is not None
+    compiler = int(parent.stdout.readline())
+    assert is_running(compiler)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    assert ends(compiler)

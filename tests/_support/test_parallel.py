@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from helpers.processes import ends, is_running
 from helpers.tasks import die, square, threads
 from tempose._support.parallel import on_threads, work_off
 from tempose.errors import Interrupted, OptionError
@@ -55,19 +56,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path) -> None:
     assert is_running(worker)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    deadline = time.monotonic() + 60.0
-    while is_running(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(worker)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return not state.startswith("Z") and bool(state)  # a zombie waits for its new parent only
+    assert ends(worker)
 
 
 def test_threads_hand_back_in_order_and_take_no_more_than_they_can_hold() -> None:

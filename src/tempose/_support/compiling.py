@@ -103,21 +103,25 @@ class _Ahead:
 
 
 _ahead = _Ahead()
+_END_WITH_PARENT = (  # its end of the pipe is closed by its death, however it dies
+    "import os, threading; threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start(); "
+)
 
 
 @contextmanager
 def compiling_ahead(calls: Iterable[str]) -> Iterator[None]:
     """Within, other processes compile: one for each ``module:function``, which is called without arguments.
 
-    What they compile they keep on disk. numba compiles one kernel at a time in a process, so only processes use several
-    cores. Whoever needs the kernels waits by :func:`await_ahead`; a process that fails costs time and nothing else.
+    What they compile they keep on disk, and they end with this process, even if it is killed. numba compiles one kernel at a
+    time in a process, so only processes use several cores. Whoever needs the kernels waits by :func:`await_ahead`; a process
+    that fails costs time and nothing else.
     """
     for call in calls:
         module, function = call.split(":")
-        source = f"from {module} import {function}; {function}()"
+        source = f"{_END_WITH_PARENT}from {module} import {function}; {function}()"
         quiet = subprocess.DEVNULL
         _ahead.running.append(
-            subprocess.Popen([sys.executable, "-P", "-c", source], stdin=quiet, stdout=quiet, stderr=quiet)
+            subprocess.Popen([sys.executable, "-P", "-c", source], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
         )
     try:
         yield
@@ -132,7 +136,10 @@ def await_ahead(on_waiting: Callable[[], None] | None = None) -> None:
     if _ahead.running and on_waiting is not None:
         on_waiting()
     while _ahead.running:
-        _ahead.running.pop().wait()
+        process = _ahead.running.pop()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _dispatcher(compiled: Any) -> Any:

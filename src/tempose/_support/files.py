@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeGuard
 
@@ -16,6 +16,7 @@ from tempose._support.locks import hold, is_held, locked
 from tempose.errors import FileError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of the disk, of a quota, of a limit on the size of a file
+_BLOCK = 4096  # bytes: what a directory or an empty file takes
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
@@ -121,6 +122,8 @@ def make_directory(path: str | Path) -> Path:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
+        if is_full(error):
+            raise cannot_write(path, error, _BLOCK) from None
         raise FileError(f"{shown(path)}: cannot be a directory to write to: {reason(error)}") from None
     return Path(path)
 
@@ -129,7 +132,11 @@ def make_directory(path: str | Path) -> Path:
 def at_work_in(directory: str | Path) -> Iterator[Path]:
     """Within, a directory is this run's alone: made if it is not there, locked, and cleared of what a killed run left behind."""
     home = make_directory(directory)
-    with locked(home):
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(home))
+        except OSError as error:
+            raise cannot_write(home, error, _BLOCK) from None
         for place in (home, home / "draws", home / "colmap"):
             clear_leftovers(place)
         yield home

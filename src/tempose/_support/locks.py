@@ -31,6 +31,8 @@ def locked(directory: str | Path) -> Iterator[None]:
     ------
     FileError
         If another run has it.
+    OSError
+        If no file can be made there.
     """
     key = os.path.realpath(directory), threading.get_ident()
     with _guard:
@@ -55,10 +57,7 @@ def locked(directory: str | Path) -> Iterator[None]:
 def _take(home: Path, said: str | Path) -> int | None:
     path = home / NAME
     while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-        except OSError as error:
-            raise FileError(f"{said}: cannot be written to: {error.strerror}") from None
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
         if not hold(handle):
             owner = os.read(handle, 32).decode("ascii", "replace").strip()
             os.close(handle)
