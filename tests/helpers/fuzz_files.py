@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import io
+import importlib.util
 import json
-import math
 import os
 import shutil
 import sqlite3
@@ -24,7 +23,6 @@ import tempfile
 import time
 import traceback
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -34,198 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from helpers import fuzz_g2o
+from helpers.mutations import BINARY, TEXT, Mutate, array_of_npz, cell, json_node, member, words
+
 _IN_MEMORY = (
     "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 )  # a disk that is written to for every mutant is slow
 SECONDS = 60  # for one mutant
-Mutate = Callable[[np.random.Generator, bytes], bytes]
-
-_WORDS = [
-    "nan", "inf", "-inf", "1e400", "-1", "0", "1", "1e308", "1e-308", "9223372036854775808", "-9223372036854775809", "9" * 400,
-    "9" * 5000, "1,5", ",", "1_000", "٣", "½", "é", "\u2028", "0x10", "--1", "#", "", "True", "null", "'", '"', "\\", "\x1c", "{",
-    "[", "]", "}", "=1", "world", "x" * 3000, "\ud83d\udc4d", "%s", "\x1b[2J", "1 1", ";",
-]  # fmt: skip
-_NUMBERS = [0, 1, 2, 3, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF]
-_VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 1.5, -0.0, 1e308, "", "x", "nan", "a" * 3000, [], {}, [[]], [1], {"a": 1},
-    [None], "\ud800", "1", [1.0, 2.0], math.inf, math.nan,
-]  # fmt: skip
-
-
-# ---------------------------------------------------------------------- mutations of bytes
-
-
-def flip(rng: np.random.Generator, data: bytes) -> bytes:
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 5))):
-        out[rng.integers(len(out))] ^= 1 << int(rng.integers(8))
-    return bytes(out)
-
-
-def overwrite(rng: np.random.Generator, data: bytes) -> bytes:
-    """A number in place of some bytes, at any place and mostly at a multiple of four."""
-    size = int(rng.choice([1, 2, 4, 8]))
-    number = _NUMBERS[rng.integers(len(_NUMBERS))] & ((1 << 8 * size) - 1)
-    at = int(rng.integers(max(1, len(data) - size))) & (~3 if rng.random() < 0.7 else ~0)
-    return data[:at] + number.to_bytes(size, "little") + data[at + size :]
-
-
-def cut(rng: np.random.Generator, data: bytes) -> bytes:
-    return data[: rng.integers(len(data) + 1)]
-
-
-def move(rng: np.random.Generator, data: bytes) -> bytes:
-    """A piece taken out, doubled, or put elsewhere."""
-    a, b = np.sort(rng.integers(len(data) + 1, size=2))
-    b = min(b, a + 200)
-    at, kind = int(rng.integers(len(data) + 1)), rng.integers(3)
-    piece, rest = data[a:b], data[:a] + data[b:]
-    return rest if kind == 0 else data[:at] + piece + data[at:] if kind == 1 else rest[:at] + piece + rest[at:]
-
-
-def words(rng: np.random.Generator, data: bytes) -> bytes:
-    """Words of a text changed, doubled, left out, taken from another line."""
-    text = data.decode("utf-8", "replace")
-    comma = "," if text.count(",") > text.count(" ") else " "
-    lines = [line.split(comma) for line in text.split("\n")]
-    for _ in range(int(rng.integers(1, 4))):
-        line = lines[rng.integers(len(lines))]
-        if not line:
-            continue
-        k, kind = int(rng.integers(len(line))), rng.integers(5)
-        if kind == 0:
-            del line[k]
-        elif kind == 1:
-            line.insert(k, line[k])
-        elif kind == 2:
-            other = lines[rng.integers(len(lines))]
-            line[k] = other[rng.integers(len(other))] if other else "0"
-        else:
-            line[k] = _WORDS[rng.integers(len(_WORDS))]
-    return "\n".join(comma.join(line) for line in lines).encode("utf-8", "surrogatepass")
-
-
-def lines(rng: np.random.Generator, data: bytes) -> bytes:
-    rows = data.split(b"\n")
-    a, b = rng.integers(len(rows), size=2)
-    kind = rng.integers(4)
-    if kind == 0:
-        rows[a], rows[b] = rows[b], rows[a]
-    elif kind == 1:
-        del rows[a]
-    elif kind == 2:
-        rows.insert(b, rows[a])
-    else:
-        rows[a] = rows[a][: rng.integers(len(rows[a]) + 1)] + rows[b][rng.integers(len(rows[b]) + 1) :]
-    return b"\n".join(rows)
-
-
-BINARY: tuple[Mutate, ...] = (flip, overwrite, overwrite, cut, move)
-TEXT: tuple[Mutate, ...] = (flip, words, words, lines, cut, move)
-
-
-def json_node(rng: np.random.Generator, data: bytes) -> bytes:
-    """A value somewhere in the tree changed, left out, or added."""
-    return json.dumps(changed(rng, json.loads(data))).encode()
-
-
-def changed(rng: np.random.Generator, tree: Any) -> Any:
-    """The tree with one value in it changed."""
-    value = _VALUES[rng.integers(len(_VALUES))]
-    if rng.random() < 0.2 or not isinstance(tree, dict | list) or not tree:
-        if isinstance(tree, int | float) and not isinstance(tree, bool) and rng.random() < 0.3:
-            return tree * int(rng.choice([-1, 2, 1000])) + int(rng.integers(3))
-        return value
-    if isinstance(tree, list):
-        k = int(rng.integers(len(tree)))
-        if rng.random() < 0.2:
-            return tree[:k] + tree[k + 1 :]
-        return [changed(rng, one) if j == k else one for j, one in enumerate(tree)]
-    name = list(tree)[rng.integers(len(tree))]
-    if rng.random() < 0.15:
-        return {k: v for k, v in tree.items() if k != name}
-    if rng.random() < 0.05:
-        return {**tree, "more": value}
-    return {k: changed(rng, v) if k == name else v for k, v in tree.items()}
-
-
-def array_of_npz(rng: np.random.Generator, data: bytes) -> bytes:
-    """One array of an archive of another shape, type or value, in an archive that is sound."""
-    with np.load(io.BytesIO(data)) as saved:
-        arrays = {name: saved[name] for name in saved.files}
-    name = list(arrays)[rng.integers(len(arrays))]
-    arrays = altered(rng, arrays, name)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def altered(rng: np.random.Generator, arrays: dict[str, Any], name: str) -> dict[str, Any]:
-    a, kind = arrays[name], rng.integers(8)
-    if kind == 0:
-        return {k: v for k, v in arrays.items() if k != name}
-    if kind == 1:
-        new: Any = a.reshape(-1)[: rng.integers(a.size + 1)]
-    elif kind == 2:
-        new = np.concatenate([a.reshape(-1)] * 2)
-    elif kind == 3:
-        new = a[None]
-    elif kind == 4:
-        new = np.array(str(a.reshape(-1)[:1]))
-    elif kind == 5:
-        new = np.array(a.astype(complex)) if a.dtype.kind in "fiub" else np.zeros(3)
-    elif kind == 6 and a.dtype.kind == "U":
-        with suppress(ValueError):
-            return {**arrays, name: np.array(json.dumps(changed(rng, json.loads(str(a)))))}
-        new = np.array("x")
-    else:
-        new = np.array(a)
-        if new.size and new.dtype.kind in "fiu":
-            value = rng.choice([0.0, 1.0, -1.0, 7.0, 2.0**31, 1e300, math.nan, math.inf])
-            with np.errstate(all="ignore"):
-                new.reshape(-1)[rng.integers(new.size)] = (
-                    value if new.dtype.kind == "f" else int(rng.choice([0, 1, 99, 2**30]))
-                )
-        if rng.random() < 0.3 and new.dtype.kind in "fiu":
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                new = new.astype(rng.choice(["f4", "i4", "u1", "?"]))
-    return {**arrays, name: new}
-
-
-def member(rng: np.random.Generator, data: bytes) -> bytes:
-    """One file within an archive mutated, in an archive that is sound."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
-        names = old.namelist()
-        chosen = names[rng.integers(len(names))]
-        for name in names:
-            body = old.read(name)
-            new.writestr(name, BINARY[rng.integers(len(BINARY))](rng, body) if name == chosen and body else body)
-    return out.getvalue()
-
-
-def cell(rng: np.random.Generator, data: bytes) -> bytes:
-    """One cell of a database changed to a value of any type."""
-    with closing(sqlite3.connect(":memory:")) as base:
-        base.deserialize(data)
-        tables = [name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for _ in range(int(rng.integers(1, 3))):
-            table = tables[rng.integers(len(tables))]
-            columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
-            column = columns[rng.integers(len(columns))]
-            row = base.execute(f"SELECT rowid, {column} FROM {table} ORDER BY random() LIMIT 1").fetchone()
-            if row is None:
-                continue
-            value: Any = [None, "text", "", 0, -1, 1, 7, 2**40, 1.5, 1e300, b"", b"\xff" * 7, b"\0" * 64][
-                rng.integers(13)
-            ]
-            if isinstance(row[1], bytes) and row[1] and rng.random() < 0.5:
-                value = BINARY[rng.integers(len(BINARY))](rng, row[1])
-            with suppress(sqlite3.Error):
-                base.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", [value, row[0]])
-        base.commit()
-        return bytes(base.serialize())
 
 
 # ---------------------------------------------------------------------- what is read
@@ -461,7 +274,10 @@ def result(kind: str) -> Path:
         from tempose.sampling import Auto
 
         home = Path(tempfile.mkdtemp(prefix=f"fuzz-{kind}-")) / "result"
-        if kind == "plain":
+        if kind == "minima":
+            graph = tempose.simulate(6, seed=0, planar=True, sigma_rot_deg=60.0, sigma_trans=0.5).graph
+            tempose.solve(graph, directory=home, draws=0, starts=8, certify=False).save(home)
+        elif kind == "plain":
             graph = tempose.simulate(5, seed=1).graph
             tempose.solve(graph, directory=home, draws=6, chains=2, sampler=Auto(thin=1), starts=3).save(home)
         else:
@@ -557,6 +373,77 @@ def forge_draws(path: Path) -> None:
             state.write_bytes(array_bytes(arrays))
 
 
+def written(name: str, **options: Any) -> Callable[[Path], Path]:
+    """A simulated graph in the format of the name's ending."""
+
+    def make(folder: Path) -> Path:
+        import tempose
+        from tempose.io import write_graph
+
+        made = tempose.simulate(5, seed=1, **options)
+        write_graph(folder / name, made.graph, made.truth)
+        return folder / name
+
+    return make
+
+
+def covariance_file(folder: Path) -> Path:
+    from tempose.io.covariances import CovarianceTable, write_covariances
+
+    names = (("a",), (7,), ("=b",))
+    axes = ("rx", "ry", "rz", "x", "y", "z")
+    covariance = np.tile(0.1 * np.eye(6), (3, 1, 1))
+    table = CovarianceTable(
+        names,
+        np.arange(9.0).reshape(3, 3),
+        np.tile([1.0, 0, 0, 0], (3, 1)),
+        covariance,
+        axes,
+        "tempose",
+        "free",
+        "draws",
+    )
+    write_covariances(folder / "c.npz", table)
+    return folder / "c.npz"
+
+
+def read_covariance_file(path: Path) -> object:
+    from tempose.io.covariances import read_covariances
+
+    return read_covariances(path)
+
+
+def bag(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        from tempose.io.rosbag import write_bag
+        from tempose.model.poses import Poses
+
+        poses = Poses((1, 2, 3), np.tile([1.0, 0, 0, 0], (3, 1)), np.arange(9.0).reshape(3, 3))
+        write_bag(folder / name, poses, np.tile(np.eye(6), (3, 1, 1)), [10**9, 2 * 10**9, 3 * 10**9])
+        return folder / name
+
+    return make
+
+
+def adjusted_model(name: str) -> Callable[[Path], Path]:
+    """A small model with points, as COLMAP writes it."""
+
+    def make(folder: Path) -> Path:
+        from helpers import bundles
+
+        model = bundles.make(frames=4, points=12).adjusted
+        model.write_binary(folder) if name.endswith(".bin") else model.write_text(folder)
+        return folder / name
+
+    return make
+
+
+def read_adjusted(path: Path) -> object:
+    from tempose.sfm.adjustment.problem import read_bundle
+
+    return read_bundle(path.parent)
+
+
 def cells_file(folder: Path) -> Path:
     from tempose.studies.store import Store
 
@@ -578,16 +465,38 @@ def read_config(path: Path) -> object:
     return read_record(path)
 
 
+def has(package: str) -> bool:
+    """Whether a package is installed."""
+    return importlib.util.find_spec(package) is not None
+
+
 def targets() -> list[Target]:
     """All of them."""
     from tempose.io import ReadOptions, read_graph, read_poses
     from tempose.io.gps import read_fixes
     from tempose.io.ply import read_ply
+    from tempose.io.times import read_times
 
     noise = ReadOptions(sigma_rot_deg=5.0, sigma_trans=0.1)
+    formats = [
+        ("toro", {}),
+        ("toro", {"planar": True}),
+        ("pyfg", {}),
+        ("pyfg", {"planar": True}),
+        ("json", {}),
+        ("csv.gz", {}),
+    ]
 
     def graph(path: Path) -> object:
         return read_graph(path, noise)
+
+    def read_g2o(path: Path) -> object:
+        """With the options that the bytes happen to choose: as given, or as other programs understand the file."""
+        data = path.read_bytes()
+        meaning, kept = ("rotation-vector", "quaternion-vector"), ("full", "isotropic", "se-sync")
+        if data.decode("utf-8", "replace") in fuzz_g2o.SEEDS:  # not all of them are for all options
+            return read_graph(path)
+        return read_graph(path, ReadOptions(rotation_information=meaning[len(data) % 2], precision=kept[len(data) % 3]))
 
     def folder_graph(path: Path) -> object:
         return read_graph(path.parent, noise)
@@ -636,6 +545,19 @@ def targets() -> list[Target]:
         Target("features.db.focal.json", focal_file, read_focal, (*TEXT, json_node, json_node)),
         Target("cells.jsonl", cells_file, read_cells, TEXT),
         Target("config", of_result("plain", "result.json"), read_config, (json_node, json_node, *TEXT)),
+        *(Target(f"g2o {k}", text_file("g.g2o", text), read_g2o, fuzz_g2o.MUTATIONS) for k, text in enumerate(fuzz_g2o.SEEDS)),
+        *(Target(f"{ending}{' planar' if how else ''}", written(f"g.{ending}", **how), graph,
+                 (*TEXT, json_node, json_node) if ending == "json" else BINARY if ending == "csv.gz" else TEXT)
+          for ending, how in formats),
+        Target("kitti", text_file("p.kitti", "1 0 0 1 0 1 0 2 0 0 1 3\n" * 2 + "0 -1 0 1 1 0 0 2 0 0 1 3\n"), read_poses, TEXT),
+        Target("euroc", text_file("p.euroc", "#timestamp, x\n10,1,2,3,1,0,0,0,9\n20,1,2,3,0.6,0.8,0,0,9\n"), read_poses, TEXT),
+        Target("times", text_file("t.csv", "id,time_ns\na,1000000000\n7,2000000000\n"), read_times, TEXT),
+        Target("times.txt", text_file("times.txt", "0.0\n1e-1\n0.25\n"), read_times, TEXT),
+        Target("covariances.npz", covariance_file, read_covariance_file, (*BINARY, array_of_npz, array_of_npz, member)),
+        *(Target(f"rosbag {name}", bag(name), read_poses, BINARY) for name in ("a.bag", "a.mcap") if has("rosbags")),
+        *(Target(f"colmap adjusted {name}{ending}", adjusted_model(f"{name}{ending}"), read_adjusted,
+                 BINARY if ending == ".bin" else TEXT)
+          for ending in (".bin", ".txt") for name in ("cameras", "images", "points3D", "rigs", "frames")),
     ]  # fmt: skip
     for name in ("result.json", "graph.csv", "poses.csv", "trace.npy"):
         own: tuple[Mutate, ...] = (json_node,) if name == "result.json" else BINARY if name.endswith("npy") else TEXT
@@ -644,12 +566,11 @@ def targets() -> list[Target]:
             Target(f"result {name}, forged", of_result("plain", name), load_result, own, forge_result),
             Target(f"resume {name}, forged", of_result("plain", name), go_on, own, forge_result),
         ]
-    for name in ("likelihood.npz", "explanations.npz"):
+    for name in ("minima.npz", "likelihood.npz", "explanations.npz"):
+        kind = "minima" if name == "minima.npz" else "robust"
         found += [
-            Target(f"result {name}", of_result("robust", name), load_result, BINARY),
-            Target(
-                f"result {name}, forged", of_result("robust", name), load_result, (array_of_npz, member), forge_result
-            ),
+            Target(f"result {name}", of_result(kind, name), load_result, BINARY),
+            Target(f"result {name}, forged", of_result(kind, name), load_result, (array_of_npz, member), forge_result),
         ]
     for name in ("draws.json", "chain-00.f64", "chain-01.energy.f64", "chain-00.cost.f64", "chain-00.state.npz"):
         own = {"draws.json": (json_node,), "chain-00.state.npz": (array_of_npz, member)}.get(name, BINARY)

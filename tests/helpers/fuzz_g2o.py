@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.mutations import Mutate, cut, flip, lines, words
 from tempose.errors import TemposeError
 from tempose.io import ReadOptions, read_graph
 from tempose.model.graph import PoseGraph
@@ -86,50 +87,8 @@ _TOKENS = [
 ]  # fmt: skip
 
 
-def _flip_bytes(rng: np.random.Generator, data: bytes) -> bytes:
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        out[rng.integers(len(out))] = rng.integers(256)
-    return bytes(out)
-
-
 def _edit_tokens(rng: np.random.Generator, data: bytes) -> bytes:
-    lines = [line.split(" ") for line in data.decode("utf-8", "replace").split("\n")]
-    for _ in range(int(rng.integers(1, 4))):
-        line = lines[rng.integers(len(lines))]
-        if not line:
-            continue
-        k = int(rng.integers(len(line)))
-        kind = rng.integers(4)
-        if kind == 0:
-            del line[k]
-        elif kind == 1:
-            line.insert(k, line[k])
-        elif kind == 2:
-            line[k] = _TOKENS[rng.integers(len(_TOKENS))]
-        else:
-            other = lines[rng.integers(len(lines))]
-            line[k] = other[rng.integers(len(other))] if other else "0"
-    return "\n".join(" ".join(line) for line in lines).encode()
-
-
-def _edit_lines(rng: np.random.Generator, data: bytes) -> bytes:
-    lines = data.split(b"\n")
-    a, b = rng.integers(len(lines), size=2)
-    kind = rng.integers(4)
-    if kind == 0:
-        lines[a], lines[b] = lines[b], lines[a]
-    elif kind == 1:
-        del lines[a]
-    elif kind == 2:
-        lines.insert(b, lines[a])
-    else:
-        lines[a] = lines[a][: rng.integers(len(lines[a]) + 1)] + lines[b][rng.integers(len(lines[b]) + 1) :]
-    return b"\n".join(lines)
-
-
-def _truncate(rng: np.random.Generator, data: bytes) -> bytes:
-    return data[: rng.integers(len(data) + 1)]
+    return words(rng, data, _TOKENS)
 
 
 def _edit_information(rng: np.random.Generator, data: bytes) -> bytes:
@@ -151,14 +110,14 @@ def _edit_information(rng: np.random.Generator, data: bytes) -> bytes:
     return "\n".join(lines).encode()
 
 
-_MUTATIONS = [_flip_bytes, _edit_tokens, _edit_tokens, _edit_lines, _truncate, _edit_information]
+MUTATIONS: tuple[Mutate, ...] = (flip, _edit_tokens, _edit_tokens, lines, cut, _edit_information)
 
 
 def mutant(rng: np.random.Generator) -> bytes:
     """A seed text after one or two mutations."""
     data = SEEDS[rng.integers(len(SEEDS))].encode()
     for _ in range(int(rng.integers(1, 3))):
-        data = _MUTATIONS[rng.integers(len(_MUTATIONS))](rng, data) if data else data
+        data = MUTATIONS[rng.integers(len(MUTATIONS))](rng, data) if data else data
     return data
 
 

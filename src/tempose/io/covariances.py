@@ -16,17 +16,20 @@ NaN for what is not known; ``axes`` (d,), ``convention``, ``gauge``, ``source``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tempose._support.files import write_atomically
+from tempose._support.files import reason, write_atomically
+from tempose._support.sealed import arrays_of
 from tempose._support.tables import csv_text
 from tempose._typing import Array, NodeId, PathLike
-from tempose.errors import FileError, ParseError
+from tempose.errors import DrawsError, FileError, ParseError
 from tempose.io._text import write_text
 from tempose.io.csvfile.tables import name_text, read_name
 from tempose.model.conventions import CONVENTIONS
@@ -101,16 +104,20 @@ def _cells(column: Array) -> Sequence[float | None]:
 def read_covariances(path: PathLike) -> CovarianceTable:
     """Read what :func:`write_covariances` wrote as ``.npz``, to the bit."""
     try:
-        with np.load(Path(path), allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in saved.files}
+        data = Path(path).read_bytes()
     except FileNotFoundError:
         raise ParseError(path, None, "there is no such file") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise ParseError(path, None, f"is no .npz file of covariances ({type(error).__name__})") from None
+    except OSError as error:
+        raise ParseError(path, None, f"cannot be read: {reason(error)}") from None
+    try:
+        arrays = arrays_of(data, Path(path), "")
+    except DrawsError:
+        raise ParseError(path, None, "is damaged, or no .npz file of covariances") from None
     missing = [name for name in _SAVED if name not in arrays]
     key = next((name for name in ("ids", "pairs") if name in arrays), None)
     if missing or key is None:
         raise ParseError(path, None, f"is no .npz file of covariances: there is no array {(missing or ['ids'])[0]!r}")
+    _check(path, arrays, arrays[key])
     rows = arrays[key].reshape(len(arrays[key]), -1)
     names = tuple(tuple(read_name(path, 0, str(cell), key) for cell in row) for row in rows)
     return CovarianceTable(
@@ -121,3 +128,15 @@ def read_covariances(path: PathLike) -> CovarianceTable:
         tuple(map(str, arrays["axes"])),
         *(str(arrays[name]) for name in ("convention", "gauge", "source")),
     )
+
+
+def _check(path: PathLike, arrays: Mapping[str, NDArray[Any]], keys: NDArray[Any]) -> None:
+    """Raise unless arrays have the shapes and types of a table."""
+    n, d = len(keys) if keys.ndim else 0, arrays["axes"].size
+    texts = {"axes": (d,), "convention": (), "gauge": (), "source": ()}
+    numbers = {"position": (n, 3), "wxyz": (n, 4), "covariance": (n, d, d)}
+    right = keys.dtype.kind == "U" and keys.shape in ((n,), (n, 2))
+    right = right and all(arrays[k].dtype.kind == "U" and arrays[k].shape == shape for k, shape in texts.items())
+    right = right and all(arrays[k].dtype == np.float64 and arrays[k].shape == shape for k, shape in numbers.items())
+    if not right or str(arrays["convention"]) not in CONVENTIONS:
+        raise ParseError(path, None, "is no .npz file of covariances: its arrays have other shapes or types")

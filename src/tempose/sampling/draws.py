@@ -49,6 +49,7 @@ _MOST_CHAINS = 100_000
 _LARGEST_POSITION = 1e100  # its square is a number
 _MOST_STEPS = 1_000_000_000
 _ANEW = "draw anew with --overwrite, or in another directory"
+_ONE_FOR_EACH = {"tempering": ("betas", "steps", "step"), "jumping": ("kicks",)}  # replica, or mode
 _PER_RUN = ("draws_per_chain",)  # may differ from one run to the next that goes on from it
 
 
@@ -341,7 +342,7 @@ def _read_description(directory: Path) -> dict[str, Any]:
     ids, chains, beta = about.get("ids"), about.get("chains"), about.get("beta")
     named = isinstance(ids, list) and all(isinstance(name, int | str) and not isinstance(name, bool) for name in ids)
     counted = isinstance(chains, int) and not isinstance(chains, bool) and 0 <= chains <= _MOST_CHAINS
-    heated = isinstance(beta, int | float) and not isinstance(beta, bool)
+    heated = type(beta) in (int, float) and 0.0 < beta < math.inf
     if not (named and counted and heated and _are_settings(about)):
         raise DrawsError(f"{path}: is not a description of draws; {_ANEW}")
     return about
@@ -368,10 +369,11 @@ def explanation_directory(directory: Path, k: int) -> Path:
 
 def _are_settings(about: Mapping[str, Any]) -> bool:
     """Whether the numbers that a sampler was run with are numbers of their kind."""
+    several = _ONE_FOR_EACH.get(str(about.get("sampler")), ())
 
     def each(name: str) -> list[Any]:
         value = about.get(name, [])
-        return value if isinstance(value, list) else [value]
+        return value if isinstance(value, list) and (name in several or name not in about) else [value]
 
     counts = [*each("kicks"), *each("steps"), *each("thin")]
     whole = all(type(n) is int and 1 <= n <= _MOST_STEPS for n in counts)

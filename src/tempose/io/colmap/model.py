@@ -21,7 +21,7 @@ from tempose._support.packages import require
 from tempose._typing import Array, Index, PathLike
 from tempose.errors import ArgumentError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
-from tempose.io._text import content_lines, read_text
+from tempose.io._text import LARGEST, content_lines, read_text
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
 
@@ -63,16 +63,44 @@ def is_model(folder: Path) -> bool:
 
 
 def open_model(folder: PathLike) -> Any:
-    """The pycolmap ``Reconstruction`` of a folder, after its cameras and images have been checked here."""
+    """The pycolmap ``Reconstruction`` of a folder, after its files have been checked here: some would keep pycolmap for ever."""
     folder = Path(folder)
     pycolmap = require("pycolmap", "reading a COLMAP model")
-    read_model(folder)
+    here = read_model(folder)
+    for name, check in {"points3D.bin": _check_points, "rigs.bin": _check_rigs, "frames.bin": _check_frames}.items():
+        if (folder / name).exists():
+            check(_Bytes(folder / name))
     try:
-        return pycolmap.Reconstruction(folder)
-    except (ValueError, RuntimeError, IndexError) as error:
-        raise ParseError(
-            folder, None, f"cannot be read as a COLMAP model ({str(error).splitlines()[0]}); is it whole?"
-        ) from None
+        model = pycolmap.Reconstruction(folder)
+        named = [image.name for image in model.images.values()]
+    except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+        said = [*str(error).splitlines(), type(error).__name__][0][:200]
+        raise ParseError(folder, None, f"cannot be read as a COLMAP model ({said}); is it whole?") from None
+    if len(named) != len(here.names):
+        raise ParseError(folder, None, "images.bin and what belongs to it do not fit each other; is the model whole?")
+    seen = np.unique(np.concatenate([*here.tracks, np.empty(0, dtype=np.int64)]))
+    points = np.fromiter(model.points3D.keys(), dtype=np.uint64, count=len(model.points3D)).astype(np.int64)
+    lost = np.setdiff1d(seen, points)
+    if len(lost):
+        raise ParseError(folder, None, f"point {lost[0]} is seen by an image and is not among the points; is it whole?")
+    for what, found in _motions(model).items():
+        if not all(_is_motion(one) for one in found):
+            raise ParseError(folder, None, f"a {what} has no pose: its numbers are no rotation, or too large")
+    if not all(np.all(np.abs(point.xyz) <= LARGEST) for point in model.points3D.values()):
+        raise ParseError(folder, None, "a point has no position: its numbers are too large")
+    return model
+
+
+def _is_motion(one: Any) -> bool:
+    with np.errstate(all="ignore"):
+        off = abs(float(np.linalg.norm(one.rotation.quat)) - 1.0)
+    return off <= 1e-3 and bool(np.all(np.abs(one.translation) <= LARGEST))
+
+
+def _motions(model: Any) -> dict[str, list[Any]]:
+    """Poses of frames, and of sensors on their rigs."""
+    on_rigs = [pose for rig in model.rigs.values() for pose in rig.non_ref_sensors.values() if pose is not None]
+    return {"frame": [f.rig_from_world for f in model.frames.values() if f.has_pose], "sensor of a rig": on_rigs}
 
 
 def read_model(folder: PathLike) -> ColmapModel:
@@ -177,6 +205,28 @@ def _binary_images(path: Path) -> list[_Image]:
         found.append(_Image(name, camera, points["xy"].copy(), points["point"].astype(np.int64)))
     file.finish()
     return found
+
+
+def _check_points(file: _Bytes) -> None:
+    for _ in range(file.count(51)):
+        file.take(43)  # number, x y z, colour, error
+        file.take(8 * file.count(8))
+
+
+def _check_rigs(file: _Bytes) -> None:
+    for _ in range(file.count(8)):
+        _, sensors = file.numbers("II")
+        file.take(8 if sensors else 0)
+        for _ in range(1, sensors):
+            _, _, has_pose = file.numbers("iI?")
+            file.take(56 if has_pose else 0)
+
+
+def _check_frames(file: _Bytes) -> None:
+    for _ in range(file.count(68)):
+        file.take(64)  # numbers of the frame and its rig, its pose
+        (count,) = file.numbers("I")
+        file.take(16 * count)
 
 
 def _text_cameras(path: Path) -> dict[int, ColmapCamera]:
