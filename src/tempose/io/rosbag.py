@@ -93,13 +93,12 @@ def read_bag(path: PathLike, topic: str | None = None) -> RosPoses:
                 reader.deserialize(raw, connection.msgtype)
                 for connection, _, raw in reader.messages(connections=of_topic)
             ]
-            kind = of_topic[0].msgtype
+            return _poses(name, chosen, of_topic[0].msgtype, messages)  # a bag brings its own definition of messages
     except TemposeError:
         raise
     except Exception as error:  # whatever a reader of foreign binary files may raise for one that is damaged
         said = " ".join(reason(error).split())[:200]
         raise ParseError(name, None, f"cannot be read as a bag of ROS: {said or type(error).__name__}") from None
-    return _poses(name, chosen, kind, messages)
 
 
 def _topic(path: str, connections: list[Any], topic: str | None) -> str:
@@ -143,7 +142,8 @@ def _poses(path: str, topic: str, kind: str, messages: list[Any]) -> RosPoses:
             given = np.asarray(message.pose.covariance, dtype=float).reshape(6, 6)
             if np.any(given) and np.all(np.isfinite(given)) and np.all(np.diag(given) >= 0.0):
                 sigma[k] = given[np.ix_(_EXCHANGED, _EXCHANGED)]
-    off = np.abs(np.linalg.norm(wxyz, axis=1) - 1.0)
+    with np.errstate(all="ignore"):
+        off = np.abs(np.linalg.norm(wxyz, axis=1) - 1.0)
     bad = np.flatnonzero(~(off <= 1e-3) | ~np.all(np.isfinite(position), axis=1))
     if len(bad):
         raise ParseError(
