@@ -18,6 +18,7 @@ from tempose.io import result_directory
 from tempose.model.graph import PoseGraph
 from tempose.sampling import Auto
 
+OMEGA = " ".join("100" if a == b else "0" for a in range(6) for b in range(a, 6))
 HOW = {"draws": 8, "chains": 2, "sampler": Auto(thin=1)}
 
 
@@ -136,3 +137,23 @@ def test_a_result_without_its_own_files_is_refused(result: Path) -> None:
         breaks()
         with pytest.raises(DrawsError, match="solve the graph again"):
             tempose.Solution.load(result)
+
+
+def test_edges_have_the_names_of_the_file_everywhere(tmp_path: Path) -> None:
+    """A wrong g2o edge ``7 3`` is 7 → 3 in the summary, in edges.csv, in result.json and after loading."""
+    turned = "0 0 0.9 0.435889894354067"
+    edges = [f"EDGE_SE3:QUAT {k} {k + 1} 1 0 0 0 0 0 1 {OMEGA}" for k in range(8)]
+    edges += [f"EDGE_SE3:QUAT {k} {k + 2} 2 0 0 0 0 0 1 {OMEGA}" for k in range(7)]
+    file = tmp_path / "a.g2o"
+    file.write_text("\n".join([*edges, f"EDGE_SE3:QUAT 7 3 9 9 9 {turned} {OMEGA}"]) + "\n")
+    home = tmp_path / "out"
+    solution = tempose.solve(file, draws=0)
+    solution.save(home)
+    for one in (solution, tempose.Solution.load(home)):
+        assert "most of all 7 → 3" in one.summary() and "3 → 7" not in one.summary()
+    rows = (home / "edges.csv").read_text().splitlines()
+    assert rows[1].startswith("0,1,") and rows[-1].startswith("7,3,")
+    facts = json.loads((home / "result.json").read_text())
+    assert facts["predictive"]["most_surprising"][0]["i"] == 7
+    robust = tempose.solve(file, draws=0, robust=True)
+    assert "worst: 7 → 3" in robust.summary()

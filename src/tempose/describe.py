@@ -677,17 +677,18 @@ def scaling(choice: str, variance_factor: float) -> list[str]:
     return [f"every σ is {math.sqrt(variance_factor):.3g} times as stated: scaled by the variance factor, {why}"]
 
 
-def reliability(found: Reliability, i: str, j: str) -> str:
-    """What an undetected error of the weakest edge, between i and j, could do."""
+def reliability(found: Reliability, graph: PoseGraph) -> str:
+    """What an undetected error of the weakest edge could do."""
     k = found.weakest
     assert k is not None
+    name = graph.edge_name(k)
     unchecked = int(np.sum(np.isinf(found.external)))
     if unchecked:
         edges = "1 edge is" if unchecked == 1 else f"{unchecked} edges are"
-        return f"{edges} checked by nothing: any error there stays undetected (first: {i} → {j})"
+        return f"{edges} checked by nothing: any error there stays undetected (first: {name})"
     return (
         f"an error that just stays undetected (level {100 * found.level:g}%, power {100 * found.power:g}%) moves the poses "
-        f"by at most {found.external[k]:.1f} of their σ (edge {i} → {j})"
+        f"by at most {found.external[k]:.1f} of their σ (edge {name})"
     )
 
 
@@ -834,8 +835,7 @@ def _runs(names: Sequence[NodeId]) -> list[str]:
 
 def links_given_up(graph: PoseGraph, one: Explanation, most: int = 4) -> str:
     """Which links between consecutive ids an explanation calls wrong."""
-    ids = graph.node_ids
-    return listed([f"{ids[graph.edge_i[e]]} – {ids[graph.edge_j[e]]}" for e in one.given_up], most) or "none"
+    return listed([graph.edge_name(e) for e in one.given_up], most) or "none"
 
 
 def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
@@ -844,7 +844,7 @@ def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
     return {
         "probability": one.probability,
         "nodes_elsewhere": [ids[v] for v in one.moved],
-        "given_up": [[ids[graph.edge_i[e]], ids[graph.edge_j[e]]] for e in one.given_up],
+        "given_up": [list(pair) for pair in graph.edge_names(one.given_up)],
     }
 
 
@@ -886,9 +886,8 @@ def loose_parts(graph: PoseGraph, parts: Sequence[LoosePart], most: int = 5) -> 
                 f"not identified: no accepted edge holds {what}; the poses there mean nothing relative to the rest"
             )
         else:
-            i, j = graph.node_ids[graph.edge_i[part.edge]], graph.node_ids[graph.edge_j[part.edge]]
             verb = "hangs" if len(part.nodes) == 1 else "hang"
-            lines.append(f"{what} {verb} on the single accepted edge {i} – {j}: nothing confirms it")
+            lines.append(f"{what} {verb} on the single accepted edge {graph.edge_name(part.edge)}: nothing confirms it")
     if len(parts) > most:
         lines.append(f"and {len(parts) - most} more parts that a single accepted edge holds, or none")
     return lines

@@ -467,6 +467,7 @@ class Solution:
                 "doubts": [[doubt, plain(value)] for doubt, value in self.doubts],
             },
             "origin": dict(self.graph.origin),
+            "edges_measure": self.graph.measures,
             "precisions": _precision_facts(self.graph),
             "options": self.options.as_dict(),
             "tuning": self.tuning,
@@ -777,10 +778,10 @@ class Solution:
         return header, columns
 
     def _edge_table(self) -> Table:
-        graph, ids, r = self.graph, list(map(name_text, self.graph.node_ids)), self.residuals
+        graph, names, r = self.graph, self.graph.edge_names(), self.residuals
         table: dict[str, Any] = {
-            "i": [ids[k] for k in graph.edge_i],
-            "j": [ids[k] for k in graph.edge_j],
+            "i": [name_text(a) for a, _ in names],
+            "j": [name_text(b) for _, b in names],
             "rotation_deg": np.where(graph.ranks[0] > 0, np.degrees(r.angle), np.nan),
             "translation": np.linalg.norm(r.translation, axis=1),
             "surprise": self.surprise,

@@ -18,7 +18,7 @@ from tempose.errors import FileError, GraphError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import FORMATS, ReadOptions, csvfile, read_graph, read_poses, write_graph, write_poses
-from tempose.io.files import left_out
+from tempose.io.files import edges_measure, left_out
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -263,6 +263,9 @@ def test_a_graph_by_its_equation_fits_the_true_poses_and_no_others(tmp_path: Pat
         return float(np.max(r.angle)), float(np.max(np.abs(np.nan_to_num(r.translation))))
 
     assert max(off(poses)) < 1e-7
+    pairs = list(zip(one.names([i for i, _ in PAIRS]), one.names([j for _, j in PAIRS]), strict=True))
+    assert graph.edge_names() == pairs  # as the file has them, whichever way the model turns them
+    assert graph.edge_name(1) == "{} → {}".format(*pairs[1])
     wxyz, position = se3.inverse((poses.wxyz, poses.position))
     assert off(Poses(names, wxyz, position))[0] > 0.5  # negative control: node_from_world taken for world_from_node
 
@@ -305,6 +308,7 @@ def test_a_graph_comes_back(tmp_path: Path, name: str) -> None:
         poses = zip(g.j_from_i_wxyz, g.j_from_i_t, strict=True)
         return {(g.node_ids[i], g.node_ids[j]): pose for (i, j), pose in zip(ends, poses, strict=True)}
 
+    assert edges_measure(path) == again.measures
     before, after = edges(graph), edges(again)
     assert set(before) == set(after)
     for ends, (wxyz, t) in before.items():

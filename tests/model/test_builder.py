@@ -49,6 +49,20 @@ def test_an_edge_is_the_pose_of_b_seen_from_a() -> None:
     assert Posterior(right).reference_potential(poses) < 1e-20
 
 
+def test_edges_keep_the_names_they_were_given() -> None:
+    turned = {"rotation": np.eye(3), "sigma_rot_deg": 1.0}
+    builder = GraphBuilder().add_edge("a", "b", measures="b_from_a", **turned)  # type: ignore[arg-type]
+    assert builder.build().edge_names() == [("a", "b")]
+    assert builder.add_edge("b", "c", **turned).build().edge_names() == [("b", "a"), ("b", "c")]  # type: ignore[arg-type]
+    for measures in ("a_from_b", "b_from_a"):
+        arrays = PoseGraph.from_arrays([("a", "b")], [np.eye(3)], sigma_rot_deg=1.0, measures=measures)  # type: ignore[arg-type]
+        assert arrays.edge_names() == [("a", "b")]
+        with pytest.raises(GraphError, match="edge 'a' → 'b'"):
+            PoseGraph.from_arrays([("a", "b")], [np.eye(3)], measures=measures)  # type: ignore[arg-type]
+    fix = GraphBuilder().add_edge("a", "b", **turned).add_attitude("b", **turned)  # type: ignore[arg-type]
+    assert fix.build().edge_names([1]) == [("b", "world")]
+
+
 def test_numpy_integers_are_node_ids() -> None:
     """They become plain integers, however the graph is made, and the graph is the one of plain integers."""
     pairs, turns = np.array([[0, 1], [1, 7]]), Rotation.concatenate([TURN, TURN])

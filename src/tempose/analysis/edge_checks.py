@@ -270,7 +270,7 @@ def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | No
 def checks_of(graph: PoseGraph, found: Predictions | None) -> EdgeChecks:
     """The same from predictions that have been made."""
     m = graph.n_edges
-    pairs = tuple((graph.node_ids[a], graph.node_ids[b]) for a, b in zip(graph.edge_i, graph.edge_j, strict=True))
+    pairs = tuple(graph.edge_names())
     if found is None:
         nothing = np.full(m, np.nan)
         none = np.zeros(m, dtype=np.int64)

@@ -36,8 +36,7 @@ def overview(graph: PoseGraph) -> dict[str, Any]:
     distinct = len(np.unique(pairs[relative], axis=0)) if relative.any() else 0
     rows = [graph.index[name] for name in graph.reported]
     sizes = np.sort(np.bincount(graph.component[rows], minlength=max(graph.n_components, 1)))[::-1]
-    ids = graph.node_ids
-    bridges = [f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]}" for k in graph.bridges]
+    bridges = [graph.edge_name(k) for k in graph.bridges]
     has_turn, has_shift = (rank > 0 for rank in graph.ranks)
     sigma_rot, sigma_trans = graph.edge_sigmas
     return {

@@ -66,13 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows.append(("error bars", str(found.nodes.gauge)))
     weakest = found.reliability.weakest
     if weakest is not None:
-        ends = (str(graph.node_ids[ends[weakest]]) for ends in (graph.edge_i, graph.edge_j))
         rows.append(("median redundancy", f"{float(np.median(found.reliability.redundancy)):.2f}"))
-        rows.append(("weakest edge", describe.reliability(found.reliability, *ends)))
+        rows.append(("weakest edge", describe.reliability(found.reliability, graph)))
     for k in order[: arguments.best]:
         assert extra is not None
-        i, j = (extra.node_ids[ends[k]] for ends in (extra.edge_i, extra.edge_j))
-        rows.append((f"add {i} → {j}", f"{100 * gains[k]:.1f}% less position variance"))
+        rows.append((f"add {extra.edge_name(k)}", f"{100 * gains[k]:.1f}% less position variance"))
     console.table(arguments, rows, arguments.graph)
     best = [] if extra is None else [_fact(extra, int(k), float(gains[k])) for k in order[: arguments.best]]
     if arguments.output is not None:
@@ -103,7 +101,7 @@ def _candidates(arguments: argparse.Namespace, found: Plan) -> tuple[PoseGraph |
 
 
 def _fact(extra: PoseGraph, k: int, gain: float) -> dict[str, Any]:
-    i, j = (extra.node_ids[ends[k]] for ends in (extra.edge_i, extra.edge_j))
+    i, j = extra.edge_names([k])[0]
     return {"i": i, "j": j, "gain": gain}
 
 
@@ -133,10 +131,10 @@ def _write(home: Path, found: Plan, extra: PoseGraph | None, gains: Any, order: 
     ]
     write_atomically(home / "nodes.csv", csv_text(header, columns).encode())
     one = found.reliability
-    ends = [[name_text(graph.node_ids[k]) for k in rows] for rows in (graph.edge_i, graph.edge_j)]
+    ends = [[name_text(name) for name in end] for end in zip(*graph.edge_names(), strict=True)]
     header = ["i", "j", "redundancy", "mde_rot_deg", "mde_trans", "external_reliability"]
     table = csv_text(header, [*ends, one.redundancy, one.mde_rot_deg, one.mde_trans, one.external])
     write_atomically(home / "edges.csv", table.encode())
     if extra is not None:
-        ends = [[name_text(extra.node_ids[rows[k]]) for k in order] for rows in (extra.edge_i, extra.edge_j)]
+        ends = [[name_text(name) for name in end] for end in zip(*extra.edge_names(order), strict=True)] or [[], []]
         write_atomically(home / "candidates.csv", csv_text(["i", "j", "gain"], [*ends, gains[order]]).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = any(getattr(arguments, name) for name in ("wrong_edges", "wrong_loops", "wrong_odometry", "aliases"))
     wrong = path.with_suffix(".wrong.csv")
     if asked:
-        write_atomically(wrong, _wrong_table(made).encode())
+        write_atomically(wrong, _wrong_table(made, path).encode())
     console.say(
         arguments, f"{path}: {len(made.graph.reported)} nodes, {made.graph.n_edges} edges; the truth is in {truth}"
     )
@@ -176,8 +177,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _wrong_table(made: Simulated) -> str:
-    """The wrong edges by the ids they join, and the look-alike place that each is of, if any."""
-    graph, rows = made.graph, made.is_wrong.nonzero()[0]
-    ends = ([graph.node_ids[v] for v in end[rows].tolist()] for end in (graph.edge_i, graph.edge_j))
+def _wrong_table(made: Simulated, path: Path) -> str:
+    """The wrong edges by the ids they join, as the file ``path`` has them, and the look-alike place that each is of, if any."""
+    from tempose.io.files import edges_measure
+
+    rows = made.is_wrong.nonzero()[0]
+    names = replace(made.graph, measures=edges_measure(path)).edge_names(rows)
+    ends = ([pair[end] for pair in names] for end in (0, 1))
     return csv_text(("i", "j", "alias"), [*ends, [None if k < 0 else k for k in made.alias[rows].tolist()]])

@@ -28,7 +28,7 @@ def as_asked(path: PathLike, graph: PoseGraph, options: ReadOptions) -> PoseGrap
         left = precisions.complement(whole, block, other)
         bad = np.flatnonzero(~precisions.is_definite(left) & ~precisions.is_zero(left))
         if len(bad):
-            i, j = (graph.node_ids[ends[bad[0]]] for ends in (graph.edge_i, graph.edge_j))
+            i, j = graph.edge_names(bad[:1])[0]
             why = f"edge {bad[0]} ({i!r} → {j!r}) says nothing along some axis, so that no one number stands for it"
             raise ParseError(path, None, f"{why}; --precision full keeps it")
     notice = precisions.reduction_notice(whole, d, options.precision)

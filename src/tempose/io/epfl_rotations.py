@@ -95,6 +95,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         np.asarray(options.default_concentration),
         np.asarray(1.0),
         notices=tuple(notices),
+        measures="a_from_b",
         origin={
             "file": Path(scene + EDGES).name,
             "format": FORMAT,

@@ -29,6 +29,7 @@ from tempose.io._held import refuse_all_but_motions
 from tempose.io._text import content_lines, is_packed, read_text
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
+from tempose.model.measurements import Measures
 from tempose.model.poses import Poses
 
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -175,6 +176,11 @@ def holds_no_edges(path: PathLike, *, to_read: bool) -> bool:
     """Whether the name of a file, or how one ``to_read`` begins, says that it is a trajectory."""
     kind = _by_name(path, None)
     return kind in _NO_EDGES or (to_read and kind == "csv" and euroc.is_trajectory(path))
+
+
+def edges_measure(path: PathLike, format: str | None = None) -> Measures:
+    """How a file that is written names edges: ``a b`` for the pose of b seen from a; in CSV tables and Open3D files the inverse."""
+    return "b_from_a" if _format_to_write(path, format) in ("csv", "open3d") else "a_from_b"
 
 
 def left_out(graph: PoseGraph, path: PathLike, format: str | None = None) -> str | None:

@@ -361,7 +361,7 @@ def _refuse(graph: PoseGraph) -> None:
     ):
         if np.any(bad):
             k = int(np.argmax(bad))
-            i, j = graph.node_ids[graph.edge_i[k]], graph.node_ids[graph.edge_j[k]]
+            i, j = graph.edge_names([k])[0]
             raise GraphError(f"edge {k} ({i!r} → {j!r}) {what}, for which PyFactorGraph files have no line; write .csv")
     held = [name for name in graph.fixed if name != WORLD]
     if held:

@@ -26,7 +26,7 @@ solve are replaced ``result.json`` has the checksums of the old and the new ones
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -171,6 +171,7 @@ def read_result(home: Path) -> StoredResult:
     estimate = csvfile.read_poses(poses_file, exact=True, origin=graph.world_origin)
     estimate = estimate.with_identity(WORLD).select(graph.node_ids)
     try:
+        graph = replace(graph, measures=facts["edges_measure"])
         others, likelihood = read.arrays("minima.npz"), read.arrays("likelihood.npz")
         explanations = read.arrays("explanations.npz")
         _check_shapes(graph, likelihood, explanations)

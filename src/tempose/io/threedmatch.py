@@ -81,6 +81,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         np.asarray(concentration),
         np.asarray(precision),
         notices=tuple(notices),
+        measures="a_from_b",
         origin={
             "file": Path(path).name,
             "format": FORMAT,

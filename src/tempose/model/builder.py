@@ -65,6 +65,7 @@ class GraphBuilder:
         self._fixed: list[NodeId] = []
         self._landmarks: list[NodeId] = []
         self._edges: list[_Edge] = []
+        self._measures: Measures | None = None  # how the edges between poses are named, by the first of them
 
     def add_node(self, node: NodeId, pose: Pose | ArrayLike | None = None, *, fixed: bool = False) -> GraphBuilder:
         """Name a node; only needed for what edges do not say.
@@ -144,23 +145,25 @@ class GraphBuilder:
             ``"b_from_a"`` if what is given is the pose of a seen from b; the same as swapping a and b.
         """
         a, b = _not_the_world(a), _not_the_world(b)
-        pairs = measurements.oriented([(a, b)], measures)
+        named = [(a, b)]
+        pairs = measurements.oriented(named, measures)
         if a == b:
             raise GraphError(f"edge {a!r} → {b!r} joins a node to itself; leave it out, it says nothing about poses")
-        what = measurements.name_of(pairs, 0)
+        what = measurements.name_of(named, 0)
         for name in (a, b):
             if name in self._landmarks:
                 raise GraphError(f"{what}: {name!r} is a landmark, which has no orientation; use add_sighting")
-        q, t = self._motion(pairs, rotation, translation, wxyz, transform, angle)
+        q, t = self._motion(named, rotation, translation, wxyz, transform, angle)
         known = np.all(np.isfinite(t), axis=1)
         if not known[0] and (translation is not None or transform is not None):
             raise GraphError(f"{what} has a translation that is not finite; leave it out")
         joint = measurements.informations(
-            pairs, known, _one(sigma_rot_deg), _one(sigma_trans), _one(information), self.planar
+            named, known, _one(sigma_rot_deg), _one(sigma_trans), _one(information), self.planar
         )
         prior = _probability(what, inlier_prior)
         for name in (a, b):
             self._named(name)
+        self._measures = measures if self._measures in (None, measures) else "a_from_b"
         self._edges.append(_Edge(*pairs[0], q[0], t[0], joint[0], q[0], np.zeros(3), prior, what))
         return self
 
@@ -395,6 +398,7 @@ class GraphBuilder:
             landmarks=tuple(self._landmarks),
             fixed_at=_poses(held, poses),
             world_origin=origin,
+            measures=self._measures or "a_from_b",
         )
         for k, sigmas in zip(*absolute.contradictions(graph), strict=True):
             raise GraphError(

@@ -80,6 +80,9 @@ class PoseGraph:
     world_origin
         What was subtracted from all coordinates of the world (3,), so that nothing is lost to rounding: user's coordinates
         are those of the graph plus this.
+    measures
+        How the source of the edges names them: ``"b_from_a"`` if an edge (a, b) goes from i = a to j = b, as in the model and in CSV
+        tables; ``"a_from_b"`` if it is the pose of b seen from a, as in g2o files, so that a = j and b = i. See :attr:`edge_names`.
 
     Notes
     -----
@@ -105,6 +108,7 @@ class PoseGraph:
     landmarks: tuple[NodeId, ...] = ()
     fixed_at: Poses | None = None
     world_origin: Array = field(default_factory=lambda: np.zeros(3))
+    measures: Measures = "b_from_a"
 
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
@@ -125,6 +129,7 @@ class PoseGraph:
         for name in self.landmarks:
             if name not in self.index:
                 raise GraphError(f"landmark {name!r} is not in the graph")
+        measurements.oriented((), self.measures)  # refuses other words
         if self.dimension not in (2, 3):
             raise GraphError(f"a graph has dimension 3, or 2 if it is planar, not {self.dimension}")
         put("edge_i", np.array(self.edge_i, dtype=np.int64).reshape(-1))
@@ -264,8 +269,7 @@ class PoseGraph:
     def _refuse(self, bad: Mask, why: str, by_row: bool = False) -> None:
         if np.any(bad):
             k = int(np.flatnonzero(bad)[0])
-            i, j = int(self.edge_i[k]), int(self.edge_j[k])
-            names = f"{i} → {j}" if by_row else f"{self.node_ids[i]!r} → {self.node_ids[j]!r}"
+            names = f"{self.edge_i[k]} → {self.edge_j[k]}" if by_row else "{!r} → {!r}".format(*self.edge_names([k])[0])
             raise GraphError(f"edge {k} ({names}) {why}")
 
     # ------------------------------------------------------------------ construction
@@ -319,18 +323,18 @@ class PoseGraph:
         if planar and (rotations is not None or wxyz is not None or transforms is not None):
             raise GraphError("give angles= for a planar graph, or rotations, not both")
         q, t = (
-            measurements.planar_motions(pairs, angles, translations)
+            measurements.planar_motions(named, angles, translations)
             if planar
-            else measurements.motions(pairs, rotations, translations, wxyz, transforms)
+            else measurements.motions(named, rotations, translations, wxyz, transforms)
         )
         known = ~np.all(np.isnan(t), axis=1)
-        joint = measurements.informations(pairs, known, sigma_rot_deg, sigma_trans, information, planar)
+        joint = measurements.informations(named, known, sigma_rot_deg, sigma_trans, information, planar)
         noise = precision.noise(joint, q, 2 if planar else 3)
         ids = dict.fromkeys(name for pair in named for name in pair if name != WORLD)
         ids.update(dict.fromkeys(name for pair in named for name in pair))  # the world comes last
         index = {name: row for row, name in enumerate(ids)}
         ends = np.array([(index[b], index[a]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
-        more = {"dimension": 2 if planar else 3, "coupling": noise.coupling, **more}
+        more = {"dimension": 2 if planar else 3, "coupling": noise.coupling, "measures": measures, **more}
         return cls(tuple(ids), ends[:, 0], ends[:, 1], q, t, noise.concentration, noise.translation_precision, **more)
 
     @classmethod
@@ -397,6 +401,27 @@ class PoseGraph:
     def is_isotropic(self) -> bool:
         """Whether every edge has one λ and one σ², the model of the paper; lever arms are allowed."""
         return self.concentration.ndim == 1 and self.translation_precision.ndim == 1 and self.coupling is None
+
+    @cached_property
+    def edge_ends(self) -> Index:
+        """Rows (m, 2) of the nodes that each edge names, in the order of :meth:`edge_names`."""
+        ends = np.stack([self.edge_i, self.edge_j], axis=1)
+        backwards = ends[:, 0] == (-1 if self.world is None else self.world)
+        if self.measures == "a_from_b":
+            backwards = ends[:, 1] != (-1 if self.world is None else self.world)
+        return np.where(backwards[:, None], ends[:, ::-1], ends)
+
+    def edge_names(self, edges: Sequence[int] | Index | None = None) -> list[tuple[NodeId, NodeId]]:
+        """The two ids of edges, by default of all, in the order in which the file, or whoever stated them, has them.
+
+        What is known about a single node has its id first and :data:`WORLD` second. Everything that people read names edges so.
+        """
+        ends = self.edge_ends if edges is None else self.edge_ends[np.asarray(edges, dtype=np.int64)]
+        return [(self.node_ids[a], self.node_ids[b]) for a, b in ends.tolist()]
+
+    def edge_name(self, edge: int) -> str:
+        """``12 → 57``, with the ids as in :meth:`edge_names`."""
+        return "{} → {}".format(*self.edge_names([edge])[0])
 
     @property
     def is_planar(self) -> bool:

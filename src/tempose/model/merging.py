@@ -93,6 +93,7 @@ def merge(
         arm=_filled([part.arm for part in whole], [(part.n_edges, 3) for part in whole], 0.0),
         landmarks=tuple(one for one in ids if one in points),
         world_origin=origin,
+        measures=whole[0].measures if len({part.measures for part in whole}) == 1 else "a_from_b",
     )
     if out.n_components > 1:
         said = f"the merged graph is in {out.n_components} parts that nothing joins; give links, or shared ids"

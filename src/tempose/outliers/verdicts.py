@@ -44,14 +44,13 @@ class EdgeVerdicts:
         return rows[np.argsort(self.inlier_probability[rows], kind="stable")]
 
     def name(self, edge: int) -> str:
-        """``12 – 57``."""
-        ids = self.graph.node_ids
-        return f"{ids[self.graph.edge_i[edge]]} – {ids[self.graph.edge_j[edge]]}"
+        """``12 → 57``."""
+        return self.graph.edge_name(edge)
 
     def facts(self, most: int = 20) -> dict[str, Any]:
         """Plain values for JSON."""
         sigma_rot, sigma_trans = self.graph.median_sigmas
-        ids = self.graph.node_ids
+        worst = self.distrusted[:most]
         return {
             "parameters": self.parameters.facts(),
             "noise": "auto" if self.estimated else "given",
@@ -60,11 +59,7 @@ class EdgeVerdicts:
             "core": "gaussian" if math.isinf(self.parameters.tail) else "heavy-tailed",
             "distrusted_edges": len(self.distrusted),
             "most_distrusted": [
-                {
-                    "i": ids[self.graph.edge_i[k]],
-                    "j": ids[self.graph.edge_j[k]],
-                    "inlier_probability": float(self.inlier_probability[k]),
-                }
-                for k in self.distrusted[:most].tolist()
+                {"i": i, "j": j, "inlier_probability": float(self.inlier_probability[k])}
+                for k, (i, j) in zip(worst, self.graph.edge_names(worst), strict=True)
             ],
         }

@@ -58,7 +58,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         if nodes is None
         else f"1σ per axis (root mean square over the axes), {nodes.gauge}{_of_mode(solution)}{_condition(solution)}",
         length_unit=length_unit,
-        edges=np.stack([graph.edge_i, graph.edge_j], axis=1)[between],
+        edges=graph.edge_ends[between],
         edge_rotation_deg=np.where(graph.has_rotation, np.degrees(r.angle), np.nan)[between],
         edge_translation=np.linalg.norm(r.translation, axis=1)[between],
         edge_surprise=None if solution.surprise is None else solution.surprise[between],
@@ -184,8 +184,7 @@ def _reliability(solution: Solution) -> list[Fact]:
     k = found.weakest
     if k is None:
         return []
-    i, j = (str(graph.node_ids[ends[k]]) for ends in (graph.edge_i, graph.edge_j))
-    note = f"median redundancy of an edge; {describe.reliability(found, i, j)}"
+    note = f"median redundancy of an edge; {describe.reliability(found, graph)}"
     return [Fact("reliability", f"{float(np.median(found.redundancy)):.2f}", note)]
 
 

@@ -91,6 +91,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         initial=initial,
         fixed=held,
         inlier_prior=edges.inlier_prior,
+        measures="a_from_b",
         notices=tuple(notices),
         origin={
             "file": Path(path).name,

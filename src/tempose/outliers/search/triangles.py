@@ -145,15 +145,12 @@ def cycle_facts(graph: PoseGraph, most: int = 20) -> dict[str, Any]:
     """
     graph = skeleton(graph).graph
     found = triangles(graph)
-    ids = graph.node_ids
     open_ = found.count - found.closed
     inside = found.count > 0
     typical = float(np.median(found.breaks[inside])) if np.any(inside) else 0.0
     bad = np.flatnonzero((found.breaks > 0.75) & (found.breaks > typical) & (open_ >= 2))
     bad = bad[np.lexsort((-open_[bad], -found.breaks[bad]))]
-    listed = [
-        f"{ids[graph.edge_i[k]]} → {ids[graph.edge_j[k]]} ({open_[k]} of {found.count[k]})" for k in bad[:most].tolist()
-    ]
+    listed = [f"{graph.edge_name(k)} ({open_[k]} of {found.count[k]})" for k in bad[:most]]
     return {
         "n_triangles": found.n_triangles,
         "edges_in_no_triangle": int(np.sum(~inside)),
