@@ -22,6 +22,7 @@ from tempose.report.explanation_cards import Explanations
 from tempose.report.widgets import (
     Fact,
     Histogram,
+    VIEW_SCRIPTS,
     PageFrame,
     banner,
     colour_limits,
@@ -35,7 +36,7 @@ from tempose.report.widgets import (
 
 Layout = Literal["positions", "directions"]
 
-_SCRIPTS = ("util.js", "charts.js", "scene.js", "viewer.js", "main.js")
+_SCRIPTS = (*VIEW_SCRIPTS, "scene.js", "graph_view.js", "main.js")
 
 MAX_ELLIPSOIDS = 20_000
 """Position covariances beyond this many nodes are thinned: the page could not draw them anyway."""

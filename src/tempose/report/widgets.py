@@ -20,6 +20,9 @@ from tempose._typing import Array
 from tempose.errors import ArgumentError
 
 Tone = Literal["neutral", "good", "warn", "bad"]
+VIEW_SCRIPTS = ("util.js", "charts.js", "painter.js", "gl_painter.js", "pixel_painter.js", "view.js")
+"""What every page with a view in three dimensions runs, in this order."""
+
 _MARK = {"neutral": "", "good": "✓", "warn": "!", "bad": "✕"}
 
 

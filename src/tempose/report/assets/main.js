@@ -1,21 +1,29 @@
 // Ties the view, the controls, the tables and the charts together.
 
-const GAUSSIAN_CONTENT = { 2: { 1: "39", 2: "86", 3: "99" }, 3: { 1: "20", 2: "74", 3: "97" } }; // per cent of a 2-D and of a 3-D Gaussian within k σ
+// σ that a level means, and per cent of a Gaussian within, in two and in three dimensions
+const LEVELS = {
+  1: { name: "1σ", sigmas: { 2: 1, 3: 1 }, holds: { 2: "39", 3: "20" } },
+  2: { name: "2σ", sigmas: { 2: 2, 3: 2 }, holds: { 2: "86", 3: "74" } },
+  95: { name: "95%", sigmas: { 2: 2.4477, 3: 2.7955 }, holds: { 2: "95", 3: "95" } },
+};
 const TABLE_ROWS = 20;
 
 async function main() {
   const payload = JSON.parse(byId("data").textContent);
   const scene = await Scene.load(payload);
   const tip = byId("tip");
-  const viewer = new Viewer(byId("canvas"), scene, {
+  const viewer = new GraphView(byId("canvas"), scene, {
     hover: (thing, at) => showTip(tip, scene, thing, at),
     select: (thing) => { showSelection(viewer, scene, thing); tables.forEach((table) => table.mark(thing)); },
     hint: hintWheel,
+    touched: endHint,
   });
   const tables = makeTables(viewer, scene);
   connectControls(viewer, scene);
   connectToolbar(viewer, payload.title);
   connectSearch(viewer, scene);
+  connectVariants(viewer, scene, tables);
+  if (isTouch()) hint(scene.planar ? "One finger moves, two zoom, tap for numbers" : "One finger turns, two move and zoom, tap for numbers", 0);
   showSelection(viewer, scene, null);
   payload.traces.forEach((trace) => traceChart(byId("traces"), trace));
   payload.histograms.forEach((histogram) => histogramChart(byId("histograms"), histogram));
@@ -42,19 +50,19 @@ function connectControls(viewer, scene) {
   byId("truth-check").hidden = !scene.truth;
   byId("up").value = viewer.options.up;
   if (scene.draws) byId("draws-label").textContent = `${scene.draws.count} posterior draws`;
-  if (scene.ellipsoids) byId("factor").value = Math.round(50 * Math.log10(fittingFactor(scene)));
+  if (scene.ellipsoids) byId("factor").value = placeOf(fittingFactor(scene));
 
   const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
   const apply = () => {
     const factor = factorOf(Number(byId("factor").value));
-    const level = Number(chosen("level"));
     const dimension = scene.planar ? 2 : 3;
+    const level = LEVELS[chosen("level")];
     byId("factor-value").textContent = `×${tickText(factor)}`;
-    byId("content").textContent = `${level}σ holds ${GAUSSIAN_CONTENT[dimension][level]} % of a Gaussian in ${dimension}-D.`;
+    byId("content").textContent = `${level.name}${level.name === "95%" ? `, ${tickText(Number(level.sigmas[dimension].toFixed(2)))}σ,` : ""} holds ${level.holds[dimension]} % of a Gaussian in ${dimension}-D.`;
     const up = byId("up").value;
     viewer.set({
       colour: byId("colour").value, poses: chosen("poses"), edges: byId("edges").checked, edgeColour: byId("edge-colour").value,
-      worst: byId("worst").checked, ellipsoids: byId("ellipsoids").checked, level, factor,
+      worst: byId("worst").checked, ellipsoids: byId("ellipsoids").checked, level: level.sigmas[dimension], levelName: level.name, factor,
       draws: byId("draws").checked, truth: byId("truth").checked, fixes: byId("fixes").checked, ...(up === viewer.options.up ? {} : { up }),
     });
   };
@@ -80,39 +88,38 @@ function offer(select, kinds) {
   select.value = kinds[0];
 }
 
-/** Slider place 0…100 → factor 1…100, rounded to two digits. */
-const factorOf = (place) => Number((10 ** (place / 50)).toPrecision(2));
+/** Slider place 0…100 → factor 0.01…100, rounded to two digits; 50 is the true size. */
+const factorOf = (place) => Number((10 ** ((place - 50) / 25)).toPrecision(2));
+const placeOf = (factor) => Math.round(50 + 25 * Math.log10(factor));
 
-/** The factor that makes a typical 2σ ellipsoid about 1/50 of the graph, if its true size is smaller. */
+/** The factor at which a typical ellipsoid is seen and does not hide the graph: true size unless it is tiny or as large as the graph. */
 function fittingFactor(scene) {
-  const wanted = (0.02 * scene.radius) / (2 * scene.typicalSigma());
-  const round = [1, 2, 5, 10, 20, 50, 100];
-  return round.filter((factor) => factor <= wanted).pop() || 1;
+  const share = (2 * scene.typicalSigma()) / scene.radius;
+  const round = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100];
+  if (share > 0.25) return round.filter((factor) => factor * share <= 0.12).pop() || 0.01;
+  return round.filter((factor) => factor === 1 || (factor > 1 && factor * share <= 0.02)).pop();
 }
 
-function connectToolbar(viewer, title) {
-  for (const button of document.querySelectorAll("[data-view]")) button.addEventListener("click", () => viewer.show(button.dataset.view));
-  document.querySelector('[data-act="full"]').addEventListener("click", () => {
-    if (document.fullscreenElement) document.exitFullscreen();
-    else byId("viewer").requestFullscreen?.();
+/** Buttons for the explanations; a card on top of the page chooses its own, too. */
+function connectVariants(viewer, scene, tables) {
+  const labels = [scene.label, ...scene.variants.map((variant) => variant.label)];
+  byId("variant-row").hidden = labels.length < 2;
+  if (labels.length < 2) return;
+  const cards = [...document.querySelectorAll(".explanation")];
+  const choose = (k) => {
+    viewer.choose(k);
+    byId("variant").value = k;
+    cards.forEach((card, at) => card.classList.toggle("on", at === k));
+    tables.forEach((table) => table.refresh());
+    showSelection(viewer, scene, viewer.selected);
+  };
+  byId("variant").replaceChildren(...labels.map((label, k) => make("option", { value: k }, label)));
+  byId("variant").addEventListener("input", (event) => { event.stopPropagation(); choose(Number(byId("variant").value)); });
+  cards.forEach((card, k) => {
+    if (k >= labels.length) return;
+    card.append(make("button", { type: "button", class: "look", onclick: () => { choose(k); byId("viewer").scrollIntoView({ behavior: "smooth", block: "nearest" }); } }, "Show in the picture"));
   });
-  document.querySelector('[data-act="picture"]').addEventListener("click", () => {
-    viewer.draw();
-    viewer.canvas.toBlob((blob) => {
-      const address = URL.createObjectURL(blob);
-      const link = make("a", { href: address, download: `${title.replace(/[^\p{L}\p{N}._-]+/gu, "_") || "graph"}.png` });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(address), 1000);
-    });
-  });
-}
-
-function hintWheel() {
-  const hint = byId("hint");
-  hint.textContent = "Click the view, then the wheel zooms (or hold Ctrl)";
-  hint.classList.add("shown");
-  clearTimeout(hintWheel.timer);
-  hintWheel.timer = setTimeout(() => hint.classList.remove("shown"), 1500);
+  choose(0);
 }
 
 function connectSearch(viewer, scene) {
@@ -199,7 +206,7 @@ function showTip(tip, scene, thing, at) {
 function showSelection(viewer, scene, thing) {
   const panel = byId("selection");
   if (!thing) {
-    panel.replaceChildren(make("p", { class: "fine" }, `Click a node or an edge for its numbers. ${scene.planar ? "Drag moves" : "Drag turns, Shift-drag or right-drag moves"}, the wheel zooms, double-click resets.`));
+    panel.replaceChildren(make("p", { class: "fine" }, howTo(scene.planar, "a node or an edge")));
     return;
   }
   const facts = thing.kind === "node" ? nodeFacts(viewer, scene, thing.index) : [...edgeFacts(scene, thing.index), ...edgePlace(viewer, scene, thing.index)];
@@ -264,27 +271,28 @@ function edgePlace(viewer, scene, edge) {
 function makeTables(viewer, scene) {
   const withUnitName = (name, unit) => (unit ? `${name} [${unit}]` : name);
   const nodeColumns = [];
-  if (scene.sigma_pos) nodeColumns.push({ name: withUnitName("position σ", scene.unit), values: scene.sigma_pos });
-  if (scene.sigma_rot_deg) nodeColumns.push({ name: "rotation σ [°]", values: scene.sigma_rot_deg });
+  if (scene.sigma_pos) nodeColumns.push({ name: withUnitName("position σ", scene.unit), of: "sigma_pos" });
+  if (scene.sigma_rot_deg) nodeColumns.push({ name: "rotation σ [°]", of: "sigma_rot_deg" });
   const uncertain = nodeColumns.length > 0;
-  nodeColumns.push({ name: "edges", values: scene.degree, whole: true });
-  if (scene.components > 1) nodeColumns.push({ name: "component", values: scene.component, whole: true });
+  nodeColumns.push({ name: "edges", of: "degree", whole: true });
+  if (scene.components > 1) nodeColumns.push({ name: "component", of: "component", whole: true });
   const edgeColumns = [];
-  if (scene.edge_surprise) edgeColumns.push({ name: "surprise", values: scene.edge_surprise });
-  if (scene.edge_outlier) edgeColumns.push({ name: "distrust", values: scene.edge_outlier });
-  edgeColumns.push({ name: "rotation [°]", values: scene.edge_rotation_deg, missing: "no rotation" });
-  if (scene.limits.edge_translation) edgeColumns.push({ name: withUnitName("translation", scene.unit), values: scene.edge_translation, missing: "rotation only" });
+  if (scene.edge_surprise) edgeColumns.push({ name: "surprise", of: "edge_surprise" });
+  if (scene.edge_outlier) edgeColumns.push({ name: "distrust", of: "edge_outlier" });
+  edgeColumns.push({ name: "rotation [°]", of: "edge_rotation_deg", missing: "no rotation" });
+  if (scene.limits.edge_translation) edgeColumns.push({ name: withUnitName("translation", scene.unit), of: "edge_translation", missing: "rotation only" });
 
   byId("node-card").hidden = !uncertain;
   byId("edge-card").hidden = scene.m === 0;
   if (!scene.edge_surprise) byId("edge-card").querySelector("h2").textContent = "Edges of largest residual";
-  const node = rankedTable(byId("node-table"), "node", nodeColumns, (i) => scene.ids[i], scene.n, viewer);
-  const edge = rankedTable(byId("edge-table"), "edge", edgeColumns, (i) => edgeName(scene, i), scene.m, viewer);
+  const node = rankedTable(byId("node-table"), "node", nodeColumns, (i) => scene.ids[i], scene, viewer);
+  const edge = rankedTable(byId("edge-table"), "edge", edgeColumns, (i) => edgeName(scene, i), scene, viewer);
   return [node, edge];
 }
 
 /** Table of the 20 things that rank first by one column; a click on a column ranks all things anew. */
-function rankedTable(table, kind, columns, nameOf, count, viewer) {
+function rankedTable(table, kind, columns, nameOf, scene, viewer) {
+  const count = kind === "node" ? scene.n : scene.m;
   let sorted = columns[0];
   let sign = 1;
   let marked = null;
@@ -300,13 +308,14 @@ function rankedTable(table, kind, columns, nameOf, count, viewer) {
   }
   function render() {
     head.replaceChildren(make("th", { scope: "col" }, kind === "node" ? "node" : "edge"), ...columns.map((column) => header(column, column.name)));
-    body.replaceChildren(...largest(sorted.values, TABLE_ROWS, sign).map(row));
+    body.replaceChildren(...largest(scene[sorted.of], TABLE_ROWS, sign).map(row));
     if (count > TABLE_ROWS) table.parentElement.parentElement.querySelector("h2").title = `the first ${TABLE_ROWS} of ${count.toLocaleString("en")}`;
   }
   function row(index) {
     const choose = () => viewer.select({ kind, index }, true);
     const name = make("button", { class: "link", type: "button" }, nameOf(index) || "(empty id)");
-    const cells = columns.map(({ values, whole, missing }) => {
+    const cells = columns.map(({ of, whole, missing }) => {
+      const values = scene[of];
       const absent = Number.isNaN(values[index]);
       return make("td", { class: absent ? "missing" : null }, absent ? missing || "–" : whole ? String(values[index]) : number(values[index]));
     });
@@ -314,6 +323,7 @@ function rankedTable(table, kind, columns, nameOf, count, viewer) {
   }
   render();
   return {
+    refresh: render,
     mark(thing) {
       marked = thing && thing.kind === kind ? thing.index : null;
       for (const line of body.children) line.classList.toggle("on", Number(line.dataset.index) === marked);
@@ -321,11 +331,4 @@ function rankedTable(table, kind, columns, nameOf, count, viewer) {
   };
 }
 
-main().catch((error) => {
-  const box = byId("failure");
-  box.hidden = false;
-  box.textContent = typeof DecompressionStream === "undefined"
-    ? "This browser is too old for the pictures of this page; any browser of 2023 or later shows them."
-    : `The pictures of this page could not be drawn: ${error.message}`;
-  throw error;
-});
+main().catch(reportFailure);

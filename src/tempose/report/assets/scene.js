@@ -21,13 +21,10 @@ class Scene {
     const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "edge_outlier", "truth", "kind"];
     for (const name of arrays) scene[name] = await unpack(payload[name]);
     scene.m = scene.edges.length / 2;
-    if (payload.ellipsoids) {
-      const { nodes, covariance, scale } = payload.ellipsoids;
-      scene.ellipsoids = { nodes: await unpack(nodes), covariance: Float64Array.from(await unpack(covariance), (v) => v * scale) };
-      scene.rowOf = new Int32Array(scene.n).fill(-1);
-      scene.ellipsoids.nodes.forEach((node, row) => { scene.rowOf[node] = row; });
-      if (!scene.ellipsoids.nodes.length) scene.ellipsoids = null;
-    }
+    await scene.loadEllipsoids(payload.ellipsoids);
+    scene.basePositions = scene.positions;
+    scene.variants = [];
+    for (const variant of payload.variants || []) scene.variants.push(await scene.loadVariant(variant));
     if (payload.fixes) scene.fixes = { nodes: await unpack(payload.fixes.nodes), positions: await unpack(payload.fixes.positions) };
     if (payload.draws) {
       const { stride, step, offset } = payload.draws;
@@ -35,6 +32,31 @@ class Scene {
     }
     scene.prepare();
     return scene;
+  }
+
+  async loadEllipsoids(packed) {
+    this.ellipsoids = null;
+    if (!packed?.nodes.shape[0]) return;
+    const covariance = Float64Array.from(await unpack(packed.covariance), (v) => v * packed.scale);
+    this.ellipsoids = { nodes: await unpack(packed.nodes), covariance };
+    this.rowOf = new Int32Array(this.n).fill(-1);
+    this.ellipsoids.nodes.forEach((node, row) => { this.rowOf[node] = row; });
+  }
+
+  /** Another explanation of the same measurements: what differs from the first, everything else is shared. */
+  async loadVariant(packed) {
+    const variant = Object.create(this);
+    for (const name of Object.keys(packed)) if (packed[name]?.dtype) variant[name] = await unpack(packed[name]);
+    await variant.loadEllipsoids(packed.ellipsoids);
+    variant.label = packed.label;
+    return Object.fromEntries(Object.entries(variant));
+  }
+
+  /** Show variant k; 0 is the first explanation. */
+  choose(k) {
+    this.first ||= Object.fromEntries(["label", ...this.variants.flatMap((variant) => Object.keys(variant))].map((name) => [name, this[name]]));
+    Object.assign(this, this.first, k ? this.variants[k - 1] : {});
+    this.chooseWorst();
   }
 
   prepare() {
@@ -71,6 +93,26 @@ class Scene {
     const b = 3 * this.edges[2 * edge + 1];
     const p = this.positions;
     return Math.hypot(p[a] - p[b], p[a + 1] - p[b + 1], p[a + 2] - p[b + 2]);
+  }
+
+  /** Places of some nodes, three numbers each. */
+  at(nodes) {
+    const out = new Float32Array(3 * nodes.length);
+    nodes.forEach((node, k) => out.set(this.positions.subarray(3 * node, 3 * node + 3), 3 * k));
+    return out;
+  }
+
+  /** How many ellipsoids of so many σ lie above each other on average, seen from the side on which they are largest. */
+  overlap(level) {
+    const { covariance: c } = this.ellipsoids;
+    let area = 0;
+    for (let i = 0; i < c.length; i += 6) {
+      const minors = c[i] * c[i + 3] - c[i + 1] ** 2 + c[i] * c[i + 5] - c[i + 2] ** 2 + c[i + 3] * c[i + 5] - c[i + 4] ** 2; // product of the two largest variances, or a little more
+      area += Math.PI * level * level * Math.sqrt(Math.max(0, minors));
+    }
+    const [wide, tall] = [...this.size].sort((p, q) => q - p);
+    const margin = 2 * level * this.typicalSigma();
+    return Math.max(1e-9, area / ((wide + margin) * (tall + margin) || 1));
   }
 
   typicalSigma() {
