@@ -124,7 +124,13 @@ def run(address: str, profile: Path) -> dict[str, list[float]]:
     if browser is None:
         raise SystemExit(f"this needs one of {', '.join(BROWSERS)}")
     command = [browser, "--headless", "--no-sandbox", "--no-first-run", "--disable-gpu", "--enable-unsafe-swiftshader"]
-    command += ["--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1400,900", "--remote-debugging-port=0", address]
+    command += [
+        "--enable-logging=stderr",
+        f"--user-data-dir={profile}",
+        "--window-size=1400,900",
+        "--remote-debugging-port=0",
+        address,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
         assert process.stderr is not None

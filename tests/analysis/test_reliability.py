@@ -241,7 +241,9 @@ def test_published_levelling_networks_come_out_as_printed(name: str) -> None:
         found = solution[f"P{station}"]
         assert found.position[2] == pytest.approx(height, abs=0.51 * 10.0 ** -of["digits"][0])
         if "sigmas" in of:
-            assert math.sqrt(found.covariance[5, 5]) == pytest.approx(of["sigmas"][station], abs=0.51 * 10.0 ** -of["digits"][1])
+            assert math.sqrt(found.covariance[5, 5]) == pytest.approx(
+                of["sigmas"][station], abs=0.51 * 10.0 ** -of["digits"][1]
+            )
     m0, digits = of["m0"]
     assert round(solution.global_test.freedom) == len(legs) - len(of["heights"])
     assert math.sqrt(solution.global_test.variance_factor) == pytest.approx(m0, abs=0.51 * 10.0**-digits)

@@ -41,7 +41,7 @@ def test_noise_is_told_in_spite_of_wrong_edges(planar: bool) -> None:
     assert len(shown) >= 9
     ratio = np.array(shown)
     assert np.all((ratio > 0.5) & (ratio < 1.6))
-    assert np.all(np.abs(np.median(ratio, axis=0) - 1.0) < 0.15)
+    assert np.all(np.abs(np.median(ratio, axis=0) - 0.9) < 0.15)  # the scale of Student's core is that much smaller
 
 
 def test_without_the_gate_wrong_edges_would_count_as_noise() -> None:

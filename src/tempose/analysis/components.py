@@ -103,7 +103,9 @@ def variance_components(graph: PoseGraph, groups: Sequence[str], start: Poses | 
         Where to start the optimiser; chordal by default.
     """
     if len(groups) != graph.n_edges:
-        raise ArgumentError(f"groups has {len(groups)} names, and the graph {graph.n_edges} edges: one for each is needed")
+        raise ArgumentError(
+            f"groups has {len(groups)} names, and the graph {graph.n_edges} edges: one for each is needed"
+        )
     names = tuple(sorted(set(groups)))
     label = np.array([names.index(one) for one in groups])
     count = np.bincount(label, minlength=len(names))
@@ -133,6 +135,8 @@ def _at_optimum(graph: PoseGraph, start: Poses) -> tuple[Poses, Array, Array]:
     try:
         sigma = Laplace(curvature, poses, 1.0).edge_covariances()
     except NotPositiveDefiniteError:
-        raise GraphError("not all poses are determined, so the noise of groups is not either; take out what hangs loose") from None
+        raise GraphError(
+            "not all poses are determined, so the noise of groups is not either; take out what hangs loose"
+        ) from None
     used = np.sum(used_of_edges(graph, sigma), axis=0)
     return poses, curvature.posterior.energies(poses), np.clip(graph.freedom - used, 0.0, None)

@@ -176,7 +176,10 @@ def _search(evidence: Circumstances) -> Iterator[Finding]:
 
 def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     """Whether the measurements agree with each other and with their noise."""
-    checks, chi = analysis.edge_checks, analysis.reduced_chi_square / analysis.scaled_by  # of the noise that error bars are for
+    checks, chi = (
+        analysis.edge_checks,
+        analysis.reduced_chi_square / analysis.scaled_by,
+    )  # of the noise that error bars are for
     if checks.determined and not checks.n_checked:
         yield Finding(Doubt.UNCHECKED, Trust.CARE)
         return

@@ -35,9 +35,13 @@ def add_parser(commands: Commands, summary: str) -> None:
         help="groups: by kind of measurement (odometry, loops, fixes, ...; default), or all in one",
     )
     by.add_argument(
-        "--ids", metavar="A:B,...", help="groups: edges whose nodes are both in a range of ids; those in none are one more"
+        "--ids",
+        metavar="A:B,...",
+        help="groups: edges whose nodes are both in a range of ids; those in none are one more",
     )
-    by.add_argument("--groups", metavar="FILE", help="groups: a table i,j,group of the edges; those not in it are one more")
+    by.add_argument(
+        "--groups", metavar="FILE", help="groups: a table i,j,group of the edges; those not in it are one more"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the graph with the estimated noise (.csv, .g2o)")
     add_reading(parser)
 
@@ -60,12 +64,26 @@ def run(arguments: argparse.Namespace) -> int:
     for k, name in enumerate(found.names):
         factor, error, left = float(found.sigma_factor[k]), float(found.relative_error[k]), float(found.redundancy[k])
         known = bool(found.estimated[k])
-        said = f"σ {factor:.3g} times as stated, ± {100 * error:.0f}% or more" if known else "as stated: too little checks them"
+        said = (
+            f"σ {factor:.3g} times as stated, ± {100 * error:.0f}% or more"
+            if known
+            else "as stated: too little checks them"
+        )
         rows.append((f"{name} ({found.edges[k]} edges, redundancy {left:.0f})", said))
-        facts.append({"group": name, "edges": int(found.edges[k]), "redundancy": left, "sigma_factor": factor, "estimated": known})
+        facts.append(
+            {
+                "group": name,
+                "edges": int(found.edges[k]),
+                "redundancy": left,
+                "sigma_factor": factor,
+                "estimated": known,
+            }
+        )
     console.table(arguments, rows, arguments.graph)
     if not found.converged:
-        console.notice(arguments, "the factors have not settled: groups that only check each other cannot be told apart")
+        console.notice(
+            arguments, "the factors have not settled: groups that only check each other cannot be told apart"
+        )
     if arguments.output is not None:
         write_graph(arguments.output, found.graph, found.graph.initial)
         console.say(arguments, f"written to {arguments.output}")
@@ -115,7 +133,9 @@ def by_table(graph: PoseGraph, path: str) -> list[str]:
             continue
         if len(row) <= max(at) or not row[at[2]].strip():
             raise ParseError(path, line, "expected an i, a j and the name of a group")
-        named[frozenset(read_name(path, line, row[k], name) for k, name in zip(at[:2], "ij", strict=True))] = row[at[2]].strip()
+        named[frozenset(read_name(path, line, row[k], name) for k, name in zip(at[:2], "ij", strict=True))] = row[
+            at[2]
+        ].strip()
     ends = [frozenset(pair) for pair in _ends(graph)]
     for pair in named:
         if pair not in set(ends):

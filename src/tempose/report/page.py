@@ -20,9 +20,9 @@ from tempose.errors import ArgumentError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.report.explanation_cards import Explanations
 from tempose.report.widgets import (
+    VIEW_SCRIPTS,
     Fact,
     Histogram,
-    VIEW_SCRIPTS,
     PageFrame,
     banner,
     colour_limits,

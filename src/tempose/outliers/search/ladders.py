@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
@@ -20,14 +20,16 @@ from tempose.optimum.trees import rotation_weights
 from tempose.outliers.sequence import Sequence
 
 _STEPS = ((0, 1), (1, -1), (1, 0), (1, 1))  # ids from the ends of one loop closure to those of its neighbour
-_START = 0.25  # share of the ladders, those that close best, with which the estimate begins
-_LEVEL = 0.99  # of the region beyond which a ladder is not one
+_TAIL = 4.0  # ν of the errors of ladders, as in growth
+_STARTS = (0.1, 0.25, 0.5)  # quantiles of the squares with which the estimate begins
 _FEWEST = 4  # ladders
-_ROUNDS = 50
+_ROUNDS = 100
 
 
 def ladder_noise(sequence: Sequence, fewest_spare: float) -> tuple[float, float] | None:
     """Noise of an edge of median certainty, σ per axis in radians and length; None if ladders tell too little.
+
+    Errors are Student's, as far as ladders close; others are anywhere. The scale is the most probable one, by EM.
 
     Parameters
     ----------
@@ -38,33 +40,61 @@ def ladder_noise(sequence: Sequence, fewest_spare: float) -> tuple[float, float]
     first, second = _neighbours(sequence)
     if len(first) < _FEWEST or not graph.has_translation[np.concatenate([first, second])].all():
         return None
-    turns, moves = int(np.sum(graph.axes < 3)), graph.dimension
     turn2, move2 = _closures(sequence, first, second)
-    rot = turn2 / _relative_variance(sequence, first, second, rotation_weights(graph)) / turns
     stated = np.einsum("maa->m", graph.translation_precision_matrices)
-    trans = move2 / _relative_variance(sequence, first, second, stated) / moves
-    reach = float(stats.chi2.ppf(_LEVEL, turns + moves))
-    misfit = rot / max(np.quantile(rot, _START), 1e-30) + trans / max(np.quantile(trans, _START), 1e-30)
-    inside = misfit <= np.sort(misfit)[max(_FEWEST, round(_START * len(misfit))) - 1]
-    for _ in range(_ROUNDS):
-        rot2, trans2 = max(float(rot[inside].mean()), 1e-30), max(float(trans[inside].mean()), 1e-30)
-        before, inside = inside, turns * rot / rot2 + moves * trans / trans2 < reach
-        if inside.sum() < _FEWEST:
-            return None
-        if np.array_equal(before, inside):
-            break
+    squares = np.stack([
+        turn2 / _relative_variance(sequence, first, second, rotation_weights(graph)),
+        move2 / _relative_variance(sequence, first, second, stated),
+    ])  # fmt: skip
+    numbers = np.array([float(np.sum(graph.axes < 3)), float(graph.dimension)])
+    widest = np.array([1.0, float(np.mean(np.var(sequence.chain_poses.position, axis=0))) or 1.0])
+    least = 1e-6 * np.array(graph.median_sigmas) ** 2
+    found = [
+        _most_probable(squares, numbers, np.maximum(np.quantile(squares, q, axis=1) / numbers, least), widest, least)
+        for q in _STARTS
+    ]
+    _, variance, closing = max(found, key=lambda one: one[0])
+    inside = closing > 0.5
     used = np.unique(np.concatenate([first[inside], second[inside]]))
+    if not len(used):
+        return None
     parts = components(len(used), np.searchsorted(used, first[inside]), np.searchsorted(used, second[inside]))
     spare = len(used) - (int(parts.max()) + 1)  # what a tree of ladders checks
-    if spare * min(turns, moves) < fewest_spare:
+    if spare * numbers.min() < fewest_spare:
         return None
-    return math.sqrt(rot2), math.sqrt(trans2)
+    return math.sqrt(variance[0]), math.sqrt(variance[1])
+
+
+def _most_probable(
+    squares: Array, numbers: Array, variance: Array, widest: Array, least: Array
+) -> tuple[float, Array, Array]:
+    """Log likelihood, variances (2,) and probabilities (k,) that ladders close, from variances to begin with.
+
+    ``squares`` (2, k) and ``numbers`` (2,) are of rotations and translations; ``widest`` are the variances of ladders that do not
+    close.
+    """
+    d, share = float(numbers.sum()), 0.5
+    constant = special.gammaln(0.5 * (_TAIL + d)) - special.gammaln(0.5 * _TAIL) - 0.5 * d * math.log(0.5 * _TAIL)
+    broad = -0.5 * float(numbers @ np.log(widest)) - 0.5 * np.sum(squares / widest[:, None], axis=0)
+    likelihood, closing = -math.inf, np.zeros(squares.shape[1])
+    for _ in range(_ROUNDS):
+        energy = np.sum(squares / variance[:, None], axis=0)
+        core = constant - 0.5 * float(numbers @ np.log(variance)) - 0.5 * (_TAIL + d) * np.log1p(energy / _TAIL)
+        both = np.logaddexp(core + math.log(share), broad + math.log1p(-share))
+        closing = np.exp(core + math.log(share) - both)
+        before, likelihood = likelihood, float(both.sum())
+        if likelihood - before < 1e-6:
+            break
+        weight = closing * (_TAIL + d) / (_TAIL + energy)
+        variance = np.maximum(squares @ weight / (numbers * max(float(closing.sum()), 1e-9)), least)
+        share = float(np.clip(closing.mean(), 0.01, 0.99))
+    return likelihood, variance, closing
 
 
 def _neighbours(sequence: Sequence) -> tuple[Index, Index]:
-    """Pairs of loop closures whose ends are at most one id apart."""
+    """Pairs of loop closures whose ends are at most one id apart; none that the chain has in place of a missing link."""
     number = np.array(sequence.graph.node_ids, dtype=np.int64)
-    loops = np.flatnonzero(~sequence.is_link)
+    loops = np.flatnonzero(~sequence.is_link & ~sequence.chain)
     width = int(number.max() - number.min()) + 3
     a, b = (number[end[loops]] - number.min() + 1 for end in (sequence.earlier, sequence.later))
     key = a * width + b
