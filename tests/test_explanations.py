@@ -34,7 +34,7 @@ def test_the_summary_begins_with_both_and_ends_with_what_is_proven(solution):
     assert lines[1] == "also: 1 part of the graph hangs on a single edge or none"
     assert lines[2] == "next: solve again with --trust-odometry"
     first = describe.links_given_up(solution.graph, solution.explanations[0])
-    assert sorted(map(int, first.split(" – "))) == [TURN, TURN + 1]
+    assert sorted(map(int, first.split(" → "))) == [TURN, TURN + 1]
     assert lines[3] == f"explanation 1, the one reported (poses.csv): gives up {first}"
     assert lines[4].startswith(f"explanation 2 (poses.explanation-2.csv): nodes elsewhere: 1 ({TURN}); gives up ")
     assert lines[5].endswith("nodes, 57 edges, 1 component: solved")

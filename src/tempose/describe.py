@@ -25,7 +25,7 @@ from tempose.analysis.diagnostics import (
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.modes import Mode, Modes
 from tempose.analysis.reliability import GlobalTest, Reliability
-from tempose.analysis.shared_errors import EDGES_AS_ONE, SharedErrors
+from tempose.analysis.shared_errors import SharedErrors
 from tempose.analysis.summary import NodeSummary, median_sigma
 from tempose.analysis.trust import Doubt, Finding, Judgement
 from tempose.geometry import quaternion as quat
@@ -351,13 +351,15 @@ def shared_errors(found: SharedErrors | None) -> list[str]:
     ]
 
 
-def error_bars(edge_errors: str) -> str:
-    """What error bars take for granted, of ``edge_errors`` of the options."""
-    if edge_errors == "shared":
+def error_bars(errors_shared: bool, by_place: bool) -> str:
+    """What error bars take for granted: that edges share errors or not, those between two places or any that meet."""
+    if errors_shared and by_place:
         return (
-            f"error bars are for edges that share errors: {EDGES_AS_ONE:g} count as one, as was learnt on scans of rooms; they "
-            "are wider than those of independent errors"
+            "error bars count the loop closures between two places as one, since they may share errors; if every edge errs by itself: "
+            "--edge-errors independent"
         )
+    if errors_shared:
+        return "error bars are for edges that share errors; they are wider than those of independent errors"
     return "error bars hold if every edge errs by itself; if edges that meet share errors, as scans do: --edge-errors shared"
 
 

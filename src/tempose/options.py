@@ -20,8 +20,10 @@ NOISES = {
 }
 
 EDGE_ERRORS = {
+    "auto": "shared where noise is estimated and loop closures that say the same count once, else independent",
     "independent": "every edge errs by itself: each adds its information",
-    "shared": "edges that meet share errors, as registrations of one scan do: five count as one",
+    "shared": "edges that meet share errors, as registrations of one scan do: those between two places count as one, or, where ids "
+    "are no order in time, five do",
 }
 
 SCALES = {
@@ -42,8 +44,8 @@ class SolveOptions:
         ``paper``: the paper's λ and σ² in place of the graph's own.
     edge_errors
         What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
-        (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. Estimate, draws and
-        verdicts are the same.
+        (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. ``auto`` has shared
+        ones where noise is estimated and loop closures that say the same count once. Estimate, draws and verdicts are the same.
     scale
         Whether all σ are multiplied by the root of the variance factor: ``never``, ``always``, or ``if-test-fails``. The estimate stays
         where it is; error bars and draws are those of the scaled noise. ``noise="auto"`` is finer, and needs no such factor.
@@ -83,9 +85,9 @@ class SolveOptions:
         everyday=True,
     )
     edge_errors: str = option(
-        "independent",
-        "what error bars take for granted: errors of edges are independent (default), or shared by edges that meet, as those of "
-        "registrations of one scan are",
+        "auto",
+        "what error bars take for granted: errors of edges are independent, or shared by edges that meet, as those of registrations "
+        "of one scan are (default auto: shared where noise is estimated and loop closures that say the same count once)",
         choices=EDGE_ERRORS,
     )
     scale: str = option(
@@ -152,6 +154,10 @@ class SolveOptions:
     def draws_per_chain(self) -> int:
         """Draws of each chain, rounded up so that chains are equally long."""
         return -(-self.draws // self.chains)
+
+    def shares_errors(self, by_place: bool) -> bool:
+        """Whether error bars are for edges that share errors; ``by_place``: loop closures that say the same have counted once."""
+        return self.edge_errors == "shared" or (self.edge_errors == "auto" and self.noise == "auto" and by_place)
 
     def changed(self, **changes: Any) -> SolveOptions:
         """The same with some options changed; those that are ``None`` stay."""

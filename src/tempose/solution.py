@@ -48,7 +48,7 @@ from tempose.optimum.certificate import Certificate
 from tempose.optimum.laplace import Laplace
 from tempose.options import SolveOptions
 from tempose.outliers.noise import Parameters
-from tempose.outliers.solutions import Explanation, Weighing
+from tempose.outliers.solutions import Explanation, Weighing, is_by_place
 from tempose.outliers.verdicts import EdgeVerdicts
 from tempose.sampling.draws import Draws, copy_draws, read_draws, refuse_other_run
 
@@ -486,7 +486,7 @@ class Solution:
             "uncertainty": {
                 "source": nodes.source if nodes is not None else None,
                 "gauge": str(self.gauge),
-                "edge_errors": self.options.edge_errors,
+                "edge_errors": "shared" if self.analysis.errors_shared else "independent",
                 "frame": FRAME,
                 "order": ORDER,
                 "median_sigma_rot_deg": plain(median_sigma(nodes.sigma_rot_deg) if nodes is not None else math.nan),
@@ -573,7 +573,7 @@ class Solution:
             lines += self._draw_lines(self.draws)
         lines += self._sigma_lines()
         if self.nodes is not None:
-            lines.append(describe.error_bars(self.options.edge_errors))
+            lines.append(describe.error_bars(self.analysis.errors_shared, is_by_place(self.analysis.weighing)))
         if self.diagnostics is not None:
             verdict = describe.verdict(self.diagnostics)
             known = self.diagnostics.level is not Level.CANNOT_TELL
@@ -734,7 +734,7 @@ class Solution:
                 parameters,
                 options.noise == "auto",
                 weighing=weighing,
-                errors_shared=options.edge_errors == "shared",
+                errors_shared=options.shares_errors(is_by_place(weighing)),
                 scaled_by=facts["scaling"]["variance_factor"],
             ),
             optimiser_status=facts["optimiser"]["status"],

@@ -55,7 +55,7 @@ from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabil
 from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
-from tempose.outliers.solutions import Weighing
+from tempose.outliers.solutions import Weighing, is_by_place
 from tempose.sampling.choice import Choice, Problem, choose
 from tempose.sampling.draws import (
     Draws,
@@ -291,7 +291,7 @@ class Run:
             posterior, self.found.poses, self.gauge, options.beta,
             None if self.draws is None else self.draws.of_explanation(0),
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
-            options.edge_errors == "shared", self.found.variance_factor,
+            options.shares_errors(is_by_place(self.found.weighing)), self.found.variance_factor,
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -501,7 +501,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
             if held and check is not None:
                 doubts.append((Doubt.CORRELATED, check.worst[2]))
         notices += held
-        if options.edge_errors == "independent":
+        if not options.shares_errors(is_by_place(found.weighing)):
             met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
             notices += describe.shared_errors(met)
             if met is not None and met.is_shared:

@@ -10,7 +10,14 @@ import pytest
 from scipy import stats
 
 from tempose import describe
-from tempose.analysis.shared_errors import EDGES_AS_ONE, SharedErrors, corners_of, shared_errors, shared_laplace
+from tempose.analysis.shared_errors import (
+    EDGES_AS_ONE,
+    SharedErrors,
+    corners_of,
+    independent_share,
+    shared_errors,
+    shared_laplace,
+)
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge
@@ -22,6 +29,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.outliers import Robust
 from tempose.simulation import simulate
+from tempose.simulation.wrong import is_odometry
 from tempose.solution import Solution
 from tempose.solver import solve
 
@@ -96,6 +104,8 @@ def test_a_chain_has_nothing_to_compare() -> None:
 
 def test_edges_that_are_copies_count_as_one() -> None:
     graph, truth = made(3)
+    named = tuple(f"scan {name}" for name in graph.node_ids)  # no order in time
+    graph, truth = replace(graph, node_ids=named), replace(truth, ids=named)
     posterior, poses = fitted(graph, truth)
     single = Laplace(Curvature(posterior), poses).marginals(Gauge.parse(graph, "anchor"))
     copies = np.tile(np.arange(graph.n_edges), int(EDGES_AS_ONE))
@@ -104,12 +114,39 @@ def test_edges_that_are_copies_count_as_one() -> None:
     assert wide is not None
     # the noise is that of the residuals, of which the poses have taken a part
     numbers = 6.0 * graph.n_edges
-    noise = 2.0 * posterior.potential(poses) / (numbers - 6.0 * 19.0 / EDGES_AS_ONE)
+    noise = 2.0 * posterior.potential(poses) / (numbers - 6.0 * 19.0)
     found = wide.marginals(Gauge.parse(repeated.graph, "anchor"))
     ratio = np.sqrt(np.einsum("naa->na", found)[1:] / np.einsum("naa->na", single)[1:])
     assert ratio == pytest.approx(np.full((19, 6), np.sqrt(noise)), rel=0.1)
     control = Laplace(Curvature(repeated), poses).marginals(Gauge.parse(repeated.graph, "anchor"))
     assert np.trace(control[5]) == pytest.approx(np.trace(single[5]) / EDGES_AS_ONE)
+
+
+def test_loop_closures_between_two_places_count_as_one() -> None:
+    world = simulate(40, shape="manhattan", planar=True, loops_per_node=0.5, seed=6)
+    graph, kept = world.graph, np.ones(world.graph.n_edges, dtype=bool)
+    share = independent_share(graph, kept)
+    links = is_odometry(graph)
+    assert np.all(share[links] == 1.0) and np.all(share[~links] <= 1.0)
+    place = np.array(graph.node_ids) // 6  # ids are ranks here
+    pairs = {
+        tuple(sorted((place[i], place[j]))) for i, j in zip(graph.edge_i[~links], graph.edge_j[~links], strict=True)
+    }
+    assert share[~links].sum() == pytest.approx(len(pairs))
+    copied = graph.with_edges(
+        np.concatenate([np.arange(graph.n_edges), np.flatnonzero(~links), np.flatnonzero(~links)])
+    )
+    again = independent_share(copied, np.ones(copied.n_edges, dtype=bool))
+    assert again.sum() == pytest.approx(share.sum())  # saying it three times says nothing new
+    poses = fitted(graph, world.truth)[1]
+    found = (shared_laplace(Posterior(one), poses) for one in (graph, copied))
+    once, thrice, control = (
+        np.einsum("naa->na", one.marginals(Gauge.parse(graph, "anchor")))[1:, [2, 3, 4]]
+        for one in (*found, Laplace(Curvature(Posterior(copied)), poses))
+        if one is not None
+    )
+    np.testing.assert_allclose(once, thrice, rtol=1e-6)
+    assert np.median(thrice / control) > 1.44
 
 
 def test_wrong_edges_do_not_widen_and_a_sharp_core_does_not_narrow() -> None:

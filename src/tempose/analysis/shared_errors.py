@@ -11,7 +11,9 @@ It is compared with that of errors as long as the residuals, but of random direc
 long ones, as heavy tails have, count as they are. The p-value is that of a Monte Carlo test for too large a T.
 
 If errors are shared, neither a sharp core nor many edges make a node sure. The error bars are then those of the ordinary problem of
-the kept edges, its noise the root mean square of their residuals, with :data:`EDGES_AS_ONE` edges counting as one.
+the kept edges, its noise the root mean square of their residuals. Where ids are an order in time, the edges between two places, each a
+stretch of the way, count as one, as they do in verdicts (:mod:`tempose.outliers.clusters`), and links between consecutive ids
+count as they are; else :data:`EDGES_AS_ONE` edges count as one.
 """
 
 from __future__ import annotations
@@ -28,15 +30,19 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.prediction import whitened_residuals
+from tempose.outliers.clusters import stretch
 from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import Parameters
+from tempose.outliers.search.skeleton import skeleton
+from tempose.outliers.sequence import Sequence
 
 # chosen on: 3DMatch, right edges of all seven scenes; 5.4 puts 95% of the true nodes into the 95% regions
 EDGES_AS_ONE = 5.0
-"""So many edges that share their errors count as one: covariances are larger by this factor."""
+"""So many edges that share their errors count as one where ids are no order in time."""
 DRAWS = 199  # the least p-value is then 0.005
 SIGNIFICANT = 0.01
 _KEPT = 0.5  # inlier probability of edges that the noise is taken from
+_LEAST_LEFT = 0.2  # share of the numbers that residuals show, at least: where poses use up all, they show nothing
 _A_LITTLE = 1e-6  # weight of the others, so that no node is free
 _FEWEST = 30  # corners of triangles worth testing
 _MOST = 20_000  # corners that are looked at
@@ -163,28 +169,48 @@ def shared_laplace(posterior: Posterior, estimate: Poses, beta: float = 1.0) -> 
     Only motions between poses share errors: fixes, attitudes and sightings of landmarks keep their noise.
     """
     stated, kept = posterior.graph, _kept(posterior, estimate)
-    weight = np.where(kept, 1.0, _A_LITTLE)
-    graph = replace(
-        stated,
-        concentration=_weighted(stated.concentration, weight),
-        translation_precision=_weighted(stated.translation_precision, weight),
-    )
-    numbers = [one * kept for one in stated.ranks]
-    total = float(sum(one.sum() for one in numbers))
-    left = 1.0 - Curvature(Posterior(graph)).determined(estimate) / total if total else 0.0  # of each number measured
     motions = kept & ~stated.is_absolute & ~stated.is_landmark[stated.edge_i]
-    squares = whitened_residuals(stated, estimate)[0] ** 2
+    weight = np.where(kept, np.where(motions, independent_share(stated, motions), 1.0), _A_LITTLE)
+    graph = _reweighted(stated, weight)
+    numbers = [one * weight * kept for one in stated.ranks]  # those that are independent
+    total = float(sum(one.sum() for one in numbers))
+    left = (
+        1.0 - Curvature(Posterior(graph)).determined(estimate) / total if total else 0.0
+    )  # of each of them, by residuals
+    squares = weight[:, None] * whitened_residuals(stated, estimate)[0] ** 2
     scales = []
     for count, part in zip(numbers, (slice(0, 3), slice(3, 6)), strict=True):
-        expected = left * float(count[motions].sum())
-        mean = float(squares[motions, part].sum()) / expected if expected >= 1.0 else 1.0
-        scales.append(float(np.sqrt(EDGES_AS_ONE * mean)))
+        expected = max(left, _LEAST_LEFT) * float(count[motions].sum())
+        scales.append(float(np.sqrt(squares[motions, part].sum() / expected)) if expected >= 1.0 else 1.0)
     curvature = Curvature(Posterior(Parameters(scales[0], scales[1], 1.0, np.inf, 1.0).graph(graph)))
     try:
         factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
     except NotPositiveDefiniteError:
         return None
     return Laplace(curvature, estimate, beta, factor)
+
+
+def independent_share(graph: PoseGraph, kept: Mask) -> Array:
+    """How much each edge (m,) has to say if edges share errors, among those ``kept`` (m,): 1, or its share of a place."""
+    bones = skeleton(graph)
+    sequence = Sequence.of(bones.graph)
+    if sequence is None:
+        return np.full(graph.n_edges, 1.0 / EDGES_AS_ONE)
+    loops = np.flatnonzero(kept[bones.edges] & ~sequence.is_link)
+    share = np.ones(bones.graph.n_edges)
+    place = stretch(bones.graph.n_nodes)
+    ends = np.stack([sequence.rank[end[loops]] // place for end in (sequence.earlier, sequence.later)])
+    _, of_edge, count = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
+    share[loops] = 1.0 / count[of_edge.reshape(-1)]
+    return bones.spread(share, 1.0)
+
+
+def _reweighted(graph: PoseGraph, weight: Array) -> PoseGraph:
+    return replace(
+        graph,
+        concentration=_weighted(graph.concentration, weight),
+        translation_precision=_weighted(graph.translation_precision, weight),
+    )
 
 
 def _weighted(value: Array, weight: Array) -> Array:

@@ -55,7 +55,7 @@ class Clusters:
         loops = np.flatnonzero(~sequence.is_link)
         loops = loops[np.lexsort((sequence.rank[sequence.later[loops]], sequence.rank[sequence.earlier[loops]]))]
         wxyz, t = sequence.displacements(poses)
-        reach = max(_NEIGHBOURS, round(_PLACE * graph.n_nodes))
+        reach = stretch(graph.n_nodes)
         label = np.arange(len(loops))
         _joined(
             number[sequence.earlier[loops]], number[sequence.later[loops]], wxyz[loops], t[loops],
@@ -108,6 +108,11 @@ class Clusters:
     def accepted(self, fits: Mask) -> Mask:
         """Clusters most of whose edges fit."""
         return np.asarray(self.mean(fits.astype(float)) > 0.5)
+
+
+def stretch(n_nodes: int) -> int:
+    """Ids that are one place: 6, or 2% of all."""
+    return max(_NEIGHBOURS, round(_PLACE * n_nodes))
 
 
 def _mean(label: Index, of_edges: Array) -> Array:

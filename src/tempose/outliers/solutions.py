@@ -44,7 +44,7 @@ class Weighing:
     """Explanations, the reported one first, and what they mean for the verdicts on edges.
 
     An edge that is right with probability p, if the first explanation is true, is right with ``share · p + rest``: ``share`` (m,)
-    is the probability of the first explanation, less where nothing confirms what places a part, and ``rest`` (m,) the probability
+    is the probability of the first explanation, less where it may be that nothing places a part, and ``rest`` (m,) the probability
     that another one is true and the edge right.
 
     ``loose`` (n,) is set where explanations differ in how single edges join parts (:mod:`tempose.outliers.joins`): the number of
@@ -129,3 +129,8 @@ class RobustSolution:
     competitors: tuple[Competitor, ...]
     alternatives: tuple[Alternative, ...] = ()
     weighing: Weighing | None = None
+
+
+def is_by_place(weighing: Weighing | None) -> bool:
+    """Whether loop closures that say the same have counted once."""
+    return weighing is not None and weighing.loose is None

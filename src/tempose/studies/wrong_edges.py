@@ -9,7 +9,6 @@ import numpy as np
 
 from tempose._typing import Array, Index, Mask
 from tempose.analysis.regions import inside, squared_distance, squared_radius
-from tempose.analysis.shared_errors import EDGES_AS_ONE
 from tempose.errors import NotApplicable
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -170,21 +169,18 @@ def node_distances(solution: Solution, truth: Poses) -> Array:
     return nearest_explanation(solution, truth, [(center, b) for b in seen if b != center])
 
 
-def shared_distances(solution: Solution, truth: Poses) -> list[float]:
-    """The same if edges share errors, as if each counted as one (:data:`tempose.analysis.shared_errors.EDGES_AS_ONE`)."""
-    shared = replace(solution, analysis=replace(solution.analysis, errors_shared=True))
+def with_errors(solution: Solution, *, shared: bool) -> Solution:
+    """The same solution with error bars for edges that share errors, or that do not."""
+    return replace(solution, analysis=replace(solution.analysis, errors_shared=shared))
+
+
+def shared_coverage(solution: Solution, truth: Poses, levels: Sequence[float]) -> Row:
+    """Share of true nodes in regions of these levels, seen from the most central one, if edges share errors."""
+    shared = with_errors(solution, shared=True)
     if shared.analysis.error_bars is None:
-        return []
-    return [float(one) for one in node_distances(shared, truth) * EDGES_AS_ONE]
-
-
-def edges_as_one(scenes: Sequence[Sequence[float]]) -> float:
-    """So many edges count as one that 95% of the true nodes of scenes are in their 95% regions; each scene counts the same."""
-    squared = np.concatenate([np.asarray(one) for one in scenes])
-    weight = np.concatenate([np.full(len(one), 1.0 / len(one)) for one in scenes])
-    order = np.argsort(squared)
-    last = np.searchsorted(np.cumsum(weight[order]), LEVEL * len(scenes))
-    return float(squared[order][min(int(last), len(order) - 1)] / squared_radius(LEVEL, NUMBERS))
+        return {}
+    squared = node_distances(shared, truth)
+    return {f"shared_{round(100 * level)}": float(np.mean(inside(squared, level, NUMBERS))) for level in levels}
 
 
 def central(laplace: Laplace, truth: Poses) -> int:

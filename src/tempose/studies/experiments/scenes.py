@@ -11,7 +11,7 @@ from tempose._support import streams
 from tempose._support.tables import text_table
 from tempose._typing import Mask
 from tempose.analysis.accuracy import pose_errors
-from tempose.analysis.regions import LEVELS, inside
+from tempose.analysis.regions import LEVELS
 from tempose.errors import MissingPackage, NotApplicable, TemposeError
 from tempose.methods.external import gtsam_gnc, open3d_line_process
 from tempose.model.graph import PoseGraph
@@ -25,14 +25,13 @@ from tempose.studies.experiment import Experiment, Result, RunOptions, data_fold
 from tempose.studies.experiments.threedmatch import ALL_SCENES, agreeing, scene
 from tempose.studies.store import Cell, Row
 from tempose.studies.wrong_edges import (
-    NUMBERS,
     chain,
     coverage,
-    edges_as_one,
     largest_part,
     odometry,
     scores,
-    shared_distances,
+    shared_coverage,
+    with_errors,
 )
 
 QUICK = ("hotel_uc",)
@@ -87,8 +86,8 @@ def _robust(cell: Cell, graph: PoseGraph, truth: Poses, judged: Mask, right: Mas
         "status": "finished",
         **_errors(solution.poses, truth),
         **scores(solution.verdicts.inlier_probability[judged], right),
-        **coverage(solution, truth, streams.generator(cell["seed"], "resample")),
-        "shared_squared": shared_distances(solution, truth),
+        **coverage(with_errors(solution, shared=False), truth, streams.generator(cell["seed"], "resample")),
+        **shared_coverage(solution, truth, LEVELS),
         **_noise(solution),
     }
 
@@ -96,7 +95,7 @@ def _robust(cell: Cell, graph: PoseGraph, truth: Poses, judged: Mask, right: Mas
 def _oracle(cell: Cell, held: PoseGraph, truth: Poses) -> Row:
     solution = solve(held, noise="auto", draws=0, certify=False, analyse=False, seed=cell["seed"])
     found = coverage(solution, truth, streams.generator(cell["seed"], "resample"))
-    found["shared_squared"] = shared_distances(solution, truth)
+    found |= shared_coverage(solution, truth, LEVELS)
     return {"status": "finished", **_errors(solution.poses, truth), **found, **_noise(solution)}
 
 
@@ -129,13 +128,13 @@ def _errors(poses: Poses, truth: Poses) -> Row:
 _COLUMNS = (
     "data", "method", "trust", "status", "n_compared", "mean_rotation_deg", "mean_translation", "edges", "wrong", "sure",
     "sure_right", "brier", "log_score", "precision", "recall", "right_kept", "pairs_95", "nodes_95", "pairs_spread",
-    "edges_as_one", "shared_50", "shared_80", "shared_95", "sigma_rot_deg", "sigma_trans", "message",
+    "shared_50", "shared_80", "shared_95", "sigma_rot_deg", "sigma_trans", "message",
 )  # fmt: skip
 
 
 def table(rows: list[Row]) -> list[Row]:
     """A line per scene and method, then all scenes together: scores over edges, errors and coverage over nodes."""
-    lines = real.columns([{**row, **_shared(row, rows)} for row in rows], _COLUMNS)
+    lines = real.columns(rows, _COLUMNS)
     for name in dict.fromkeys(row["method"] for row in rows):
         here = [row for row in lines if row["method"] == name and row["n_compared"]]
         if not here:
@@ -166,20 +165,6 @@ def table(rows: list[Row]) -> list[Row]:
                 pooled[value] = sum(row[value] for row in here)
         lines.append(pooled)
     return lines
-
-
-def _shared(row: Row, rows: list[Row]) -> Row:
-    """Coverage by error bars for edges that share errors; how much, the right edges of the other scenes have taught."""
-    others = [
-        one["shared_squared"] for one in rows if one["method"] == "oracle" and one["data"] != row["data"]
-        and one.get("shared_squared")
-    ]  # fmt: skip
-    if not row.get("shared_squared") or not others:
-        return {}
-    factor = edges_as_one(others)
-    squared = np.array(row["shared_squared"]) / factor
-    found = {f"shared_{round(100 * level)}": float(np.mean(inside(squared, level, NUMBERS))) for level in LEVELS}
-    return {"edges_as_one": factor, **found}
 
 
 def draw(result: Result, home: Path) -> list[Path]:
@@ -219,7 +204,6 @@ def text(result: Result) -> str:
         ("pairs_95", "true pairs inside", 2),
         ("nodes_95", "true nodes inside", 2),
         ("pairs_spread", "error bars too small by", 1),
-        ("edges_as_one", "shared errors: edges that count as one, by the other scenes", 1),
         *((f"shared_{p}", f"shared errors: true nodes inside {p} % regions", 2) for p in (50, 80, 95)),
     ):
         lines = [[title, *names]]
