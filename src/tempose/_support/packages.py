@@ -18,6 +18,9 @@ _EXTRAS = {
     "pandas": "interop",
     "networkx": "interop",
     "rosbags": "ros",
+    "laspy": "clouds",
+    "lazrs": "clouds",
+    "rerun": "clouds",
 }
 
 

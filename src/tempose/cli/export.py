@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
@@ -26,14 +27,17 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose export result poses.mcap --times times.csv --frame-id map
         tempose export result ellipses.csv --ellipses
         tempose export result database.db
+        tempose export result poses.rrd
+        tempose export scene points.laz
         """,
     )
-    parser.add_argument("result", metavar="RESULT", help="the directory of a solve")
+    parser.add_argument("result", metavar="RESULT", help="the directory of a solve, or of 'tempose sfm'")
     parser.add_argument(
         "output",
         metavar="FILE",
-        help="file to write: covariances (.csv, .npz); poses with covariance for ROS (.mcap, .bag); or a COLMAP database "
-        "(.db), whose pose priors are replaced by the positions",
+        help="file to write: covariances (.csv, .npz); poses with covariance for ROS and Foxglove (.mcap, .bag); a COLMAP database "
+        "(.db), whose pose priors are replaced by the positions; a recording for rerun (.rrd). Of 'tempose sfm': points with σ "
+        "(.laz, .las, .ply), a recording (.rrd), cameras for NeRF and splats (.json)",
     )
     parser.add_argument(
         "--convention",
@@ -63,7 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.io.covariances import write_covariances
     from tempose.solution import Solution
 
+    if (Path(arguments.result) / "scene.npz").exists():
+        return _write_scene(arguments)
     solution = Solution.load(arguments.result)
+    if str(arguments.output).endswith(".rrd"):
+        return _write_recording(arguments, solution)
     if str(arguments.output).endswith(".db"):
         from tempose.interop import write_colmap_pose_priors
 
@@ -90,6 +98,53 @@ def run(arguments: argparse.Namespace) -> int:
     )
     facts = {"output": arguments.output, "rows": len(table.names), "convention": table.convention}
     console.emit(arguments, {**facts, "axes": list(table.axes), "gauge": table.gauge, "source": table.source})
+    return 0
+
+
+def _write_scene(arguments: argparse.Namespace) -> int:
+    """Write the points, or the cameras, of a reconstruction."""
+    import numpy as np
+
+    from tempose.errors import FileError
+    from tempose.io.las import write_las
+    from tempose.io.ply import write_ply
+    from tempose.io.rerun import write_recording
+    from tempose.io.transforms import write_transforms
+    from tempose.sfm.files import cloud_columns, load_scene
+
+    scene = load_scene(arguments.result)
+    columns, output, ending = cloud_columns(scene), arguments.output, Path(arguments.output).suffix.lower()
+    if ending in (".las", ".laz"):
+        write_las(output, columns)
+    elif ending == ".ply":
+        write_ply(output, columns)
+    elif ending == ".json":
+        write_transforms(output, scene.poses, scene.intrinsics, scene.image_size)
+    elif ending == ".rrd":
+        points, colours = (np.column_stack([columns[n] for n in names]) for names in ("xyz", ("red", "green", "blue")))
+        write_recording(output, scene.poses, scene.camera_covariance, points=points, colours=colours)
+    else:
+        raise FileError(f"{output}: a reconstruction is written as .laz, .las, .ply, .rrd or .json")
+    count = len(columns["x"])
+    console.say(arguments, f"{output}: {count} points and {len(scene.poses.ids)} cameras, lengths in {scene.unit}")
+    console.emit(arguments, {"output": output, "points": count, "cameras": len(scene.poses.ids), "unit": scene.unit})
+    return 0
+
+
+def _write_recording(arguments: argparse.Namespace, solution: Solution) -> int:
+    """Write poses, ellipsoids and edges for rerun."""
+    import numpy as np
+
+    from tempose.io.rerun import write_recording
+
+    graph, poses = solution.graph, solution.poses
+    ids = graph.node_ids
+    rows = {name: k for k, name in enumerate(poses.ids)}
+    both = [(ids[i], ids[j]) for i, j in zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)]
+    edges = np.array([(rows[a], rows[b]) for a, b in both if a in rows and b in rows], np.int64).reshape(-1, 2)
+    write_recording(arguments.output, poses, None if solution.nodes is None else solution.nodes.covariance, edges)
+    console.say(arguments, f"{arguments.output}: {len(poses.ids)} poses and {len(edges)} edges ({solution.gauge})")
+    console.emit(arguments, {"output": arguments.output, "rows": len(poses.ids), "gauge": str(solution.gauge)})
     return 0
 
 

@@ -19,6 +19,7 @@ from tempose.errors import GraphError, ParseError
 from tempose.io.colmap.model import ModelPoints, write_model
 from tempose.io.csvfile import name_text
 from tempose.io.ply import write_ply
+from tempose.io.transforms import write_transforms
 from tempose.model.poses import Poses
 from tempose.sfm import words
 from tempose.sfm.colours import sigma_colours
@@ -140,16 +141,20 @@ def write_cameras(path: PathLike, scene: Scene, shares: Mapping[str, Array] | No
     write_atomically(path, csv_text(list(columns), list(columns.values())).encode())
 
 
-def write_clouds(directory: PathLike, scene: Scene) -> None:
-    """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
+def cloud_columns(scene: Scene, colour: NDArray[np.uint8] | None = None) -> dict[str, NDArray[Any]]:
+    """Points with everything known of each, by name: position, colour, σ, its shares, views, angle, status.
 
-    Both carry σ, its two shares, views, angle and status of every point as scalar fields; points of a status other
-    than good are in the file and marked.
+    Points of a status other than good are there and marked; those without a position are left out.
     """
     s = scene.structure
     placed = np.all(np.isfinite(s.position), axis=1)
     base = {name: s.position[placed, k] for k, name in enumerate("xyz")}
+    if colour is None:
+        colour = np.full((len(placed), 3), _GREY, np.uint8) if scene.colour is None else scene.colour
+    channels = {channel: colour[placed][:, k] for k, channel in enumerate(("red", "green", "blue"))}
+    own = np.sqrt(np.diagonal(s.covariance, axis1=1, axis2=2))[placed].astype("f4")
     scalars = {
+        **{f"sigma_{name}": own[:, k] for k, name in enumerate("xyz")},
         "sigma": s.sigma[placed].astype("f4"),
         "sigma_image": rms_sigma(s.image_covariance)[placed].astype("f4"),
         "sigma_pose": rms_sigma(s.pose_covariance)[placed].astype("f4"),
@@ -157,15 +162,24 @@ def write_clouds(directory: PathLike, scene: Scene) -> None:
         "angle_deg": s.angle_deg[placed].astype("f4"),
         "status": s.status[placed].astype("u1"),
     }
+    return {**base, **channels, **scalars}
+
+
+def write_clouds(directory: PathLike, scene: Scene) -> None:
+    """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
+
+    Both carry σ along the axes, σ, its two shares, views, angle and status of every point as scalar fields. ``transforms.json`` has the
+    cameras for NeRF and splat tools.
+    """
+    home = Path(directory)
     comments = (
         f"unit of length: {scene.unit}; sigma per axis (root mean square of three)",
         f"gauge: {words.gauge(scene.gauge)}",
         "status: " + ", ".join(f"{one.value} {one.label}" for one in PointStatus),
     )
-    photo = np.full((len(placed), 3), _GREY, np.uint8) if scene.colour is None else scene.colour
-    for name, colour in (("points.ply", photo[placed]), ("points_sigma.ply", sigma_colours(s)[placed])):
-        channels = {channel: colour[:, k] for k, channel in enumerate(("red", "green", "blue"))}
-        write_ply(Path(directory) / name, {**base, **channels, **scalars}, comments)
+    write_ply(home / "points.ply", cloud_columns(scene), comments)
+    write_ply(home / "points_sigma.ply", cloud_columns(scene, sigma_colours(scene.structure)), comments)
+    write_transforms(home / "transforms.json", scene.poses, scene.intrinsics, scene.image_size, points="points.ply")
 
 
 def write_colmap(directory: PathLike, scene: Scene) -> None:
