@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "covariances of a solve for other programs, in their frame and order",
     "sfm": "from photographs, or a COLMAP database or model, to cameras and points with error bars",
     "view": "show a reconstruction in the browser, served from this machine only",
+    "completion": "print a script that completes commands and options in the shell",
 }
 """What each does; its module, of the same name, has ``add_parser`` and ``run``."""
 
