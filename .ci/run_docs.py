@@ -1,6 +1,7 @@
 """Run every bash and python block of Markdown files, in order: one directory and one Python session per file.
 
-A block is left out only if its fence says so: ```bash no-run (the text around it then says why).
+A block is left out only if its fence says why: ```bash no-run=minutes (the words are in REASONS; tests/test_docs.py counts them). Cells of
+notebooks (```{code-cell}) are run when the site is built.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ import time
 from pathlib import Path
 
 FENCE = re.compile(r"^```(bash|python)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+REASONS = {
+    "minutes": "takes minutes or more",
+    "data": "needs data sets that are not part of the project",
+    "photographs": "needs photographs, or a model of them, of your own",
+    "elsewhere": "the same is run on another page, or by the gate itself",
+    "docker": "needs Docker",
+}
+"""Why a block is not run."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -23,14 +32,14 @@ def run_file(name: str, folder: str) -> None:
     home.mkdir(parents=True)
     for extra in ("examples", "benchmarks", "src", "docs"):
         shutil.copytree(ROOT / extra, home / extra, ignore=shutil.ignore_patterns("__pycache__"))
-    for extra in ("pyproject.toml", "README.md", "LICENSE"):
+    for extra in ("pyproject.toml", "README.md", "LICENSE"):  # what pip install . needs
         shutil.copy(ROOT / extra, home / extra)
     text = Path(name).read_text()
     os.chdir(home)
     session: dict[str, object] = {}
     for language, flags, body in FENCE.findall(text):
-        if "no-run" in flags or body.lstrip().startswith("pip install '.[test]'"):
-            continue  # the test command has run already, on its own
+        if "no-run" in flags:
+            continue
         began = time.monotonic()
         if language == "bash":
             subprocess.run(["bash", "-euo", "pipefail", "-c", body], check=True, stdout=subprocess.DEVNULL)

@@ -43,3 +43,4 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # fields of one name in several classes: the names of fields need no links

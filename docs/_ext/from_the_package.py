@@ -59,6 +59,12 @@ def commands() -> Iterator[str]:
             yield f"```text\n{examples}\n```\n"
 
 
+def data(value: object) -> str:
+    """What a plain value is."""
+    shown = ", ".join(f"``{key}``" for key in value) if isinstance(value, dict | tuple | list) else f"``{value!r}``"
+    return f"A {type(value).__name__}: {shown}."
+
+
 def names(module: str) -> Iterator[str]:
     """Docstrings of a namespace; a name that ``tempose`` has, too, is described there."""
     import tempose
@@ -66,7 +72,7 @@ def names(module: str) -> Iterator[str]:
     found = import_module(module)
     elsewhere = [] if module == "tempose" else [name for name in found.__all__ if name in tempose.__all__]
     if elsewhere:
-        places = ", ".join(f"[{name}](tempose.md#tempose.{name})" for name in elsewhere)
+        places = ", ".join(f"{{py:obj}}`tempose.{name}`" for name in elsewhere)
         yield f"Also in `tempose`, and described there: {places}.\n"
     for name in sorted(found.__all__, key=str.lower):
         value = getattr(found, name)
@@ -76,9 +82,11 @@ def names(module: str) -> Iterator[str]:
             kind, options = "automodule", "   :members:\n"
         elif inspect.isclass(value):
             kind, options = "autoclass", "   :members:\n"
-        else:
-            kind, options = ("autofunction" if inspect.isroutine(value) else "autodata"), ""
-        yield f"({module}.{name})=\n```{{eval-rst}}\n.. {kind}:: {module}.{name}\n{options}```\n"
+        elif inspect.isroutine(value):
+            kind, options = "autofunction", ""
+        else:  # plain data, whose docstring is that of its type
+            kind, options = "py:data", f"\n   {data(value)}\n"
+        yield f"```{{eval-rst}}\n.. {kind}:: {module}.{name}\n{options}```\n"
 
 
 def expand(_: Any, __: str, source: list[str]) -> None:

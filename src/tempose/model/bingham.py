@@ -367,7 +367,7 @@ class Bingham:
         return sigma_from_concentration(self.concentrations)
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> Array:
-        """Independent exact draws, (*size, 4), each with a random sign.
+        """Independent exact draws, ``(*size, 4)``, each with a random sign.
 
         Rejection from the angular central Gaussian ``(xᵀ Ω x)⁻²``, Ω = I + 2A/b, with A = Σ λₖ vₖ vₖᵀ and b
         chosen to reject least (Kent, Ganeiber & Mardia 2018). The share accepted is 1 at λ = 0 and falls to 0.447
