@@ -50,9 +50,12 @@ print("it is turned by", kitchen_from_bath.rotation.as_euler("zyx", degrees=True
 print("4×4 matrices:", solution.estimate.matrices().shape, "draws:", solution.draws.n_draws)
 
 # Save, look, load.
-solution.save(folder)  # poses.csv, edges.csv, draws/, result.json: see README.md
+solution.save(folder)  # poses.csv, edges.csv, draws/, result.json: see docs/reference/files.md
 tempose.write_report(folder / "report.html", solution)  # a page to turn and click
-tempose.plot(solution, folder / "rooms.png")  # a picture, needs: pip install 'tempose[plot]'
+try:
+    tempose.plot(solution, folder / "rooms.png")
+except tempose.errors.MissingPackage as missing:  # pictures need an extra
+    print(missing)
 shown = [one._repr_html_() for one in (measured, solution, solution.estimate)]  # what a notebook shows of each
 (folder / "notebook.html").write_text("".join(shown))
 again = tempose.Solution.load(folder)

@@ -9,8 +9,8 @@ import pytest
 
 import tempose
 from tempose.cli import main
-from tempose.io.rerun import _ellipsoids
 from tempose.geometry import quaternion as quat
+from tempose.io.rerun import _ellipsoids
 
 
 def test_ellipsoids_hold_95_percent() -> None:

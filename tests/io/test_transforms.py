@@ -19,7 +19,10 @@ def test_a_point_has_the_same_pixel_in_both_conventions(tmp_path: Path) -> None:
     K = np.array([[[800.0, 0, 320], [0, 810, 240], [0, 0, 1]]] * 2)
     write_transforms(tmp_path / "transforms.json", poses, K, np.array([[640, 480]] * 2), points="points.ply")
     found = json.loads((tmp_path / "transforms.json").read_text())
-    assert found["ply_file_path"] == "points.ply" and [one["file_path"] for one in found["frames"]] == ["a.jpg", "b.jpg"]
+    assert found["ply_file_path"] == "points.ply" and [one["file_path"] for one in found["frames"]] == [
+        "a.jpg",
+        "b.jpg",
+    ]
     for k, frame in enumerate(found["frames"]):
         R, p = quat.to_matrix(poses.wxyz[k]), poses.position[k]
         seen = np.array([0.3, -0.2, 4.0])  # in our camera: right, above the middle, ahead

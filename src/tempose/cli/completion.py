@@ -91,7 +91,11 @@ def bash(commands: dict[str, tuple[str, list[Flag]]]) -> str:
                 at = "|".join(f"{name}/{one}" for one in flag.names)
                 lines.append(f'        {at}) COMPREPLY=($(compgen -W "{" ".join(flag.words)}" -- "$word")); return ;;')
     taking = [
-        f"{name}/{one}" for name, (_, flags) in commands.items() for f in flags if f.takes and not f.words for one in f.names
+        f"{name}/{one}"
+        for name, (_, flags) in commands.items()
+        for f in flags
+        if f.takes and not f.words
+        for one in f.names
     ]
     lines += [f"        {'|'.join(taking)}) return ;;", "    esac", '    case "$command" in']
     lines.append(f'        "") COMPREPLY=($(compgen -W "{" ".join(commands)} --help --version" -- "$word")) ;;')
@@ -99,15 +103,27 @@ def bash(commands: dict[str, tuple[str, list[Flag]]]) -> str:
         options = " ".join(one for flag in flags for one in flag.names)
         words = " ".join(word for flag in flags if not flag.names for word in flag.words)
         lines.append(f'        {name}) if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "{options}" -- "$word"))')
-        lines.append(f'            else COMPREPLY=($(compgen -W "{words}" -- "$word")); fi ;;' if words else "            fi ;;")
+        lines.append(
+            f'            else COMPREPLY=($(compgen -W "{words}" -- "$word")); fi ;;' if words else "            fi ;;"
+        )
     return "\n".join([*lines, "    esac", "}", "complete -o default -F _tempose tempose", ""])
 
 
 def zsh(commands: dict[str, tuple[str, list[Flag]]]) -> str:
     """For zsh: a function of ``_arguments`` for each command."""
-    lines = ["#compdef tempose", "# tempose: completion for zsh", "_tempose() {", "    local -a commands", "    commands=("]
+    lines = [
+        "#compdef tempose",
+        "# tempose: completion for zsh",
+        "_tempose() {",
+        "    local -a commands",
+        "    commands=(",
+    ]
     lines += [f"        {_quoted(f'{name}:{about}')}" for name, (about, _) in commands.items()]
-    lines += ["    )", "    if (( CURRENT == 2 )); then _describe -t commands command commands; return; fi", "    case $words[2] in"]
+    lines += [
+        "    )",
+        "    if (( CURRENT == 2 )); then _describe -t commands command commands; return; fi",
+        "    case $words[2] in",
+    ]
     for name, (_, flags) in commands.items():
         lines.append(f"        {name}) _arguments \\")
         place = 2
@@ -121,7 +137,15 @@ def zsh(commands: dict[str, tuple[str, list[Flag]]]) -> str:
                 takes = f":value:{values}" if flag.takes else ""
                 lines.append(f"            {_quoted(f'{one}[{about}]{takes}')} \\")
         lines.append("            '*:file:_files' ;;")
-    return "\n".join([*lines, "    esac", "}", 'if [[ $funcstack[1] == _tempose ]]; then _tempose "$@"; else compdef _tempose tempose; fi', ""])
+    return "\n".join(
+        [
+            *lines,
+            "    esac",
+            "}",
+            'if [[ $funcstack[1] == _tempose ]]; then _tempose "$@"; else compdef _tempose tempose; fi',
+            "",
+        ]
+    )
 
 
 def fish(commands: dict[str, tuple[str, list[Flag]]]) -> str:

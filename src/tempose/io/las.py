@@ -61,7 +61,9 @@ def write_las(path: PathLike, columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _kind(values: NDArray[Any]) -> Any:
-    return np.dtype("f4") if values.dtype.kind == "f" else np.dtype("u1") if values.dtype.itemsize == 1 else np.dtype("i4")
+    return (
+        np.dtype("f4") if values.dtype.kind == "f" else np.dtype("u1") if values.dtype.itemsize == 1 else np.dtype("i4")
+    )
 
 
 def _scale(columns: Mapping[str, NDArray[Any]], xyz: NDArray[np.float64]) -> float:

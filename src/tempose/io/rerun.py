@@ -49,7 +49,9 @@ def write_recording(
         recording.save(file)
         for k, name in enumerate(poses.ids):
             rotation = rr.Quaternion(xyzw=poses.wxyz[k, [1, 2, 3, 0]])
-            recording.log(f"nodes/{_part(name)}", rr.Transform3D(translation=poses.position[k], rotation=rotation), static=True)
+            recording.log(
+                f"nodes/{_part(name)}", rr.Transform3D(translation=poses.position[k], rotation=rotation), static=True
+            )
         recording.log("positions", rr.Points3D(poses.position, labels=[str(name) for name in poses.ids]), static=True)
         if covariance is not None:
             half, turn = _ellipsoids(covariance[:, 3:, 3:])
