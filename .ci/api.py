@@ -21,8 +21,8 @@ HEAD = """# The public names
 
 Everything that is public is importable from `tempose`, or from one of its namespaces below; each name's docstring has its
 arguments, shapes, units and frames (`help(tempose.solve)`). Everything else may change without notice. New here? Start with
-the [first graph](../start/first-graph.md); words are explained in the [glossary](glossary.md). This page is the list; the docstrings
-are on the pages of the namespaces.
+the [first graph](../start/first-graph.md); words are explained in the [glossary](glossary.md).
+This page is the list; the docstrings are on the pages of the namespaces.
 
 ```{toctree}
 :maxdepth: 1

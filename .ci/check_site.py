@@ -1,4 +1,4 @@
-"""Look at a built site: every link between pages has its file and its anchor, every page can be searched, every notebook has output.
+"""Look at a built site: every link between pages has its file and its anchor, pages can be searched, notebooks have output.
 
 python .ci/check_site.py SITE
 """

@@ -1,7 +1,7 @@
 """Run every bash and python block of Markdown files, in order: one directory and one Python session per file.
 
-A block is left out only if its fence says why: ```bash no-run=minutes (the words are in REASONS; tests/test_docs.py counts them). Cells of
-notebooks (```{code-cell}) are run when the site is built.
+A block is left out only if its fence says why: ```bash no-run=minutes (the words are in REASONS; tests/test_docs.py counts
+them). Cells of notebooks (```{code-cell}) are run when the site is built.
 """
 
 from __future__ import annotations

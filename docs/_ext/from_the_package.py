@@ -1,7 +1,7 @@
 """Pages that come from the package itself: a comment in a page stands for every command, or every public name of a module.
 
-``<!-- every command -->`` becomes the options of all commands, as the parser has them; ``<!-- every name of tempose.model -->`` the docstrings
-of a namespace.
+``<!-- every command -->`` becomes the options of all commands, as the parser has them; ``<!-- every name of tempose.model -->``
+the docstrings of a namespace.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 r"""Variance components: how noisy each *group* of measurements is, from how they contradict each other.
 
 Instruments of several kinds state their noise up to a factor of their own. With the stated variances of group g times
-:math:`\sigma_g^2`, :math:`2U_g` the energy of its edges at the optimum and :math:`r_g` their redundancy (numbers measured, less what the
-poses use up of them),
+:math:`\sigma_g^2`, :math:`2U_g` the energy of its edges at the optimum and :math:`r_g` their redundancy (numbers measured, less
+what the poses use up of them),
 
 .. math::  \sigma_g^2 \leftarrow \sigma_g^2 \cdot 2U_g / r_g
 
-is repeated, with poses and redundancies of the new noise, until nothing changes: then :math:`2U_g = r_g` for every group, which is the
-equation of restricted maximum likelihood (REML), and what Helmert's estimator, iterated, ends at (Förstner 1979). The standard error of
-:math:`\log\sigma_g` is :math:`1/\sqrt{2 r_g}` if other groups are known, and more if they are not.
+is repeated, with poses and redundancies of the new noise, until nothing changes: then :math:`2U_g = r_g` for every group, which is
+the equation of restricted maximum likelihood (REML), and what Helmert's estimator, iterated, ends at (Förstner 1979). The standard
+error of :math:`\log\sigma_g` is :math:`1/\sqrt{2 r_g}` if other groups are known, and more if they are not.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class VarianceComponents:
 
 
 def edge_kinds(graph: PoseGraph) -> list[str]:
-    """What kind of measurement each edge is: ``odometry`` (consecutive ids), ``loops``, ``sightings``, ``fixes``, ``attitudes``, ``poses``."""
+    """What kind each edge is: ``odometry`` (consecutive ids), ``loops``, ``sightings``, ``fixes``, ``attitudes``, ``poses``."""
     ids, seen = graph.node_ids, graph.is_landmark[graph.edge_i] | graph.is_landmark[graph.edge_j]
     rotation, translation = (rank > 0 for rank in graph.ranks)
     out = []

@@ -1,7 +1,8 @@
 """Point clouds as LAS 1.4 and LAZ, with σ along x, y and z: what CloudCompare's M3C2-PM asks for.
 
-Coordinates are whole multiples of a scale that the file names; it is chosen so that rounding stays below a hundredth of the smallest
-σ. Further columns (``sigma_x`` …) are extra dimensions, which CloudCompare and PDAL show as scalar fields. Needs laspy, and lazrs for LAZ.
+Coordinates are whole multiples of a scale that the file names; it is chosen so that rounding stays below a hundredth of the
+smallest σ. Further columns (``sigma_x`` …) are extra dimensions, which CloudCompare and PDAL show as scalar fields. Needs laspy,
+and lazrs for LAZ.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def write_las(path: PathLike, columns: Mapping[str, NDArray[Any]]) -> None:
     path
         The file, ``.las`` or ``.laz``.
     columns
-        By name, each (p,): at least ``x``, ``y``, ``z``; ``red``, ``green``, ``blue`` as bytes; everything else is an extra dimension.
+        By name, each (p,): at least ``x``, ``y``, ``z``; ``red``, ``green``, ``blue`` as bytes; all else is an extra dimension.
     """
     laspy = require("laspy", "LAS and LAZ files")
     packed = str(path).lower().endswith(".laz")

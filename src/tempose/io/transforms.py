@@ -1,8 +1,8 @@
 r"""``transforms.json``: cameras for NeRF and Gaussian splatting (instant-ngp, nerfstudio).
 
-``transform_matrix`` is :math:`\begin{pmatrix} R D & p \\ 0 & 1 \end{pmatrix}` with R, p of world_from_camera and D = diag(1, −1, −1): these
-programs have cameras that look along −z with y up, tempose and COLMAP ones that look along z with y down. The world's axes stay as
-they are. Pixels are pinhole ones: photographs with distortion are to be undistorted first.
+``transform_matrix`` is :math:`\begin{pmatrix} R D & p \\ 0 & 1 \end{pmatrix}` with R, p of world_from_camera and
+D = diag(1, −1, −1): these programs have cameras that look along −z with y up, tempose and COLMAP ones that look along z with y
+down. The world's axes stay as they are. Pixels are pinhole ones: photographs with distortion are to be undistorted first.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ def cloud_columns(scene: Scene, colour: NDArray[np.uint8] | None = None) -> dict
 def write_clouds(directory: PathLike, scene: Scene) -> None:
     """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
 
-    Both carry σ along the axes, σ, its two shares, views, angle and status of every point as scalar fields. ``transforms.json`` has the
-    cameras for NeRF and splat tools.
+    Both carry σ along the axes, σ, its two shares, views, angle and status of every point as scalar fields. ``transforms.json`` has
+    the cameras for NeRF and splat tools.
     """
     home = Path(directory)
     comments = (
