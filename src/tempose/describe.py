@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose._typing import Array, Index, NodeId
+from tempose._typing import Array, Index, Mask, NodeId
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
     FEWEST_DRAWS,
@@ -272,10 +272,19 @@ def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
     return lines
 
 
-def loose(graph: PoseGraph, rows: Index) -> str:
-    """Why there is no Gaussian approximation: which nodes can move, or that the estimate is no minimum."""
+def loose(graph: PoseGraph, rows: Index, is_tied: Mask) -> str:
+    """Why there is no Gaussian approximation: which nodes can move, what is beyond rounding, or that the estimate is no minimum.
+
+    ``rows`` are those of nodes that seem to move; of ``is_tied`` (n,) ones that is rounding.
+    """
     if not len(rows):
         return NO_GAUSSIAN
+    if np.all(is_tied[rows]):
+        return (
+            f"error bars of {_count(len(rows), 'node')} are too large to be computed: they grow along {graph.n_nodes} nodes beyond "
+            "what double precision holds; add loop closures, or solve a part of the graph"
+        )
+    rows = rows[~is_tied[rows]]
     names = listed([graph.node_ids[k] for k in rows], 5)
     return (
         f"not determined: {_count(len(rows), 'node')} ({names}) can move without contradicting any measurement, so there are no "

@@ -340,7 +340,8 @@ def find_optimum(run: Run) -> None:
 def approximate(run: Run) -> None:
     """The Gaussian approximation, and the odds of other minima by it."""
     if run.laplace is None:
-        run.notices.append(describe.loose(run.posterior.graph, run.curvature.loose_nodes(run.found.poses)))
+        rows = run.curvature.loose_nodes(run.found.poses)
+        run.notices.append(describe.loose(run.posterior.graph, rows, run.curvature.is_tied))
     run.notices += describe.undetermined(run.posterior.graph, run.curvature.undetermined(run.found.poses))
     if run.options.starts > 1:
         run.notices.append(describe.starts(run.options.starts, _odds(run)))

@@ -24,9 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = build_parser(command).parse_args(words)
     arguments.words = list(words)
+    from tempose._support.memory import OUT_OF_MEMORY, is_lack_of_memory, too_little
     from tempose.cli import console
 
     console.notice(arguments, *getattr(arguments, "hints", ()))
+    little = too_little()
+    if little is not None:
+        return _fail(little, 1)
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()  # what cannot be written is found here, not after the end
@@ -40,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _fail("interrupted", 1)
-    except MemoryError:
-        return _fail(
-            "out of memory: the graph, or the number of draws kept in memory, is too large for this machine; what was "
-            "drawn is kept, and the same command goes on from there",
-            1,
-        )
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not is_lack_of_memory(error):
+            raise
+        return _fail(OUT_OF_MEMORY, 1)
     except OSError as error:
+        if is_lack_of_memory(error):
+            return _fail(OUT_OF_MEMORY, 1)
         from tempose._support.files import cannot_write, is_full, reason
 
         where = error.filename or "standard output"

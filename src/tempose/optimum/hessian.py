@@ -318,6 +318,16 @@ class Curvature:
         soft = (variance * stiffness > 1e-3 / _LITTLE) | (stiffness == 0.0)
         return np.flatnonzero(np.any(soft & ~self.held[:, self.posterior.graph.axes], axis=1))
 
+    @cached_property
+    def is_tied(self) -> Mask:
+        """Which nodes (n,) edges that measure a whole motion tie to a held one: rounding apart, these are determined."""
+        graph = self.posterior.graph
+        if self.posterior.likelihood is not None:  # an edge that is given up ties nothing
+            return np.zeros(graph.n_nodes, dtype=bool)
+        whole = graph.freedom == (3 if graph.is_planar else 6)
+        part = topology.components(graph.n_nodes, graph.edge_i[whole], graph.edge_j[whole])
+        return np.isin(part, part[np.all(self.held[:, graph.axes], axis=1)])
+
     def undetermined(self, poses: Poses) -> tuple[Undetermined, ...]:
         """What is not determined, of all that is tied to fixed nodes or to the world."""
         graph = self.posterior.graph
