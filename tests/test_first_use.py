@@ -1,4 +1,7 @@
-"""The first use, which compiles, and every later one, which reads compiled code from disk, give the same bytes."""
+"""The first use, which compiles, and every later one, which reads compiled code from disk, give the same bytes.
+
+Other processors give other last digits, and the same explanation.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +61,47 @@ def test_first_use_gives_the_bytes_of_later_use(tmp_path: Path, names: tuple[str
     assert digests(tmp_path, names) == first
     # compiled code that was read is enough: in another order, nothing is compiled that could differ
     assert digests(tmp_path, names[::-1]) == first
+
+
+JUDGE = """
+import json
+import tempose
+
+def judged(graph, **options):
+    found = tempose.solve(graph, robust=True, draws=0, **options)
+    wrong = [int(k) for k in found.verdicts.distrusted]
+    places = [*found.estimate.position[0], *found.estimate.position[-1]]
+    return [wrong, [one.probability for one in found.explanations], found.potential, *places]
+
+print(json.dumps([
+    judged(tempose.simulate(40, shape="manhattan", aliases=1, seed=0).graph),
+    judged(tempose.simulate(20, wrong_edges=0.1, seed=0).graph, noise="auto"),
+]))
+"""
+
+
+def judgements(**env: str) -> list[list[Any]]:
+    run = subprocess.run(
+        [sys.executable, "-c", JUDGE], env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    found: list[list[Any]] = json.loads(run.stdout)
+    return found
+
+
+def check_alike(found: list[list[Any]], wanted: list[list[Any]]) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        assert one[0] == other[0]  # the same edges are wrong
+        assert one[1] == pytest.approx(other[1], abs=1e-6)
+        assert one[2:] == pytest.approx(other[2:], rel=1e-8)
+
+
+def test_other_kernels_of_blas_give_the_same_explanation() -> None:
+    here, elsewhere = judgements(), judgements(OPENBLAS_CORETYPE="Nehalem")
+    assert here[1][0]  # some are
+    check_alike(elsewhere, here)
+
+
+@pytest.mark.slow
+def test_code_for_any_processor_gives_the_same_explanation(tmp_path: Path) -> None:
+    check_alike(judgements(NUMBA_CPU_NAME="generic", NUMBA_CACHE_DIR=str(tmp_path)), judgements())
