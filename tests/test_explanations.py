@@ -32,15 +32,16 @@ def test_the_summary_begins_with_both_and_ends_with_what_is_proven(solution):
     told = "trust it with care: two explanations: 55% and 45%"
     assert lines[0] == solution.headline == solution.facts()["headline"] == told
     assert lines[1] == "also: 1 part of the graph hangs on a single edge or none"
-    assert lines[2] == "next: solve again with --trust-odometry"
+    assert lines[2] == "may help: --trust-odometry"
     first = describe.links_given_up(solution.graph, solution.explanations[0])
     assert sorted(map(int, first.split(" → "))) == [TURN, TURN + 1]
     assert lines[3] == f"explanation 1, the one reported (poses.csv): gives up {first}"
     assert lines[4].startswith(f"explanation 2 (poses.explanation-2.csv): nodes elsewhere: 1 ({TURN}); gives up ")
     assert lines[5].endswith("nodes, 57 edges, 1 component: solved")
     assert sum("median 1σ per axis, if explanation 1 is the true one: " in line for line in lines) == 1
-    assert not any(word in line for line in lines[:-1] for word in PROMISES)
-    assert lines[-1] == describe.kept_proof(solution.certificate)
+    assert not any(word in line for line in lines[:-2] for word in PROMISES)
+    assert lines[-1].startswith("(U is how badly poses explain the measurements")
+    assert lines[-2] == describe.kept_proof(solution.certificate)
     assert solution._repr_html_().startswith(f"<div><b>{told}</b>")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.files import bytes_text
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
@@ -61,6 +62,7 @@ __all__ = [
     "judgement",
     "kept_noise",
     "kept_proof",
+    "legend",
     "links_given_up",
     "listed",
     "loose",
@@ -78,6 +80,8 @@ __all__ = [
     "precisions",
     "reason",
     "reliability",
+    "room_for_draws",
+    "sampler",
     "scaling",
     "seen_rarely",
     "shared_errors",
@@ -126,7 +130,8 @@ def further_doubts(found: Judgement, checks: EdgeChecks, weighing: Weighing | No
     """What else speaks against a result, and what to do next, one line each."""
     rest = [doubt(one, checks, weighing) for one in found.findings[1:]]
     lines = [f"also: {'; '.join(rest)}"] if rest else []
-    return [*lines, f"next: solve again with {' '.join(found.options)}"] if found.options else lines
+    how = "next: solve again with" if found.surely_helps else "may help:"
+    return [*lines, f"{how} {' '.join(found.options)}"] if found.options else lines
 
 
 def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
@@ -181,6 +186,10 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 def of_graph(graph: PoseGraph) -> list[str]:
     """What is unusual about a graph."""
     lines = []
@@ -196,7 +205,7 @@ def of_graph(graph: PoseGraph) -> list[str]:
         )
     if graph.isolated:
         lines.append(
-            f"nothing is measured about {len(graph.isolated)} node(s) without edges: {listed(graph.isolated, 5)}; they stay "
+            f"nothing is measured about {_count(len(graph.isolated), 'node')} without edges: {listed(graph.isolated, 5)}, left "
             "at the origin"
         )
     count = int(np.sum(~graph.has_translation & graph.is_relative))
@@ -500,6 +509,23 @@ def sigmas(nodes: NodeSummary) -> str:
 _LOWER = 1.0  # of U: less makes no difference
 
 
+_MUCH_ROOM = 1 << 30  # bytes of draws that are worth a word
+
+
+def room_for_draws(count: int, needed: int) -> list[str]:
+    """How much room draws will take on disk, if it is much."""
+    return [f"{count} draws will take {bytes_text(needed)} on disk"] if needed > _MUCH_ROOM else []
+
+
+NOT_DRAWN = (
+    "no draws were made: the measurements contradict their stated noise, so that error bars of draws would be as wrong as those "
+    "of the Gaussian approximation; --draws N makes N of them all the same"
+)
+"""Why a solve that nobody gave a number of draws has ended without any."""
+BEFORE_DRAWS = "written before the draws: error bars are those of the Gaussian approximation"
+"""What a result says that is on disk while draws are made."""
+
+
 def lower_draws(lower_by: float) -> list[str]:
     """That draws lead to a deeper minimum than the estimate's, if they do."""
     if lower_by < _LOWER:
@@ -541,15 +567,21 @@ def verdict_reason(d: Diagnostics) -> str:
     )
 
 
+def _few(d: Diagnostics) -> str:
+    return f"{_count(d.draws_per_chain, 'draw')} a chain {_is(d.draws_per_chain)}"
+
+
 def _trouble(d: Diagnostics, trouble: Trouble) -> str:
     if trouble is Trouble.TOO_FEW:
-        return f"{d.draws_per_chain} draw(s) a chain are too few to judge, at least {FEWEST_DRAWS} are needed"
+        return f"{_few(d)} too few to judge, at least {FEWEST_DRAWS} are needed"
     if trouble is Trouble.NOT_FINITE:
-        return f"{d.not_finite} draw(s) are not finite, the sampler diverged"
+        return f"{_count(d.not_finite, 'draw')} {_is(d.not_finite)} not finite, the sampler diverged"
     if trouble is Trouble.NOTHING_MOVES:
         return "nothing moves, every node is held by the gauge"
     if trouble is Trouble.STUCK:
-        return f"{d.stuck} coordinate(s) never moved"
+        return f"{_count(d.stuck, 'coordinate')} never moved"
+    if trouble is Trouble.TOO_SHORT:
+        return f"{_few(d)} too few to see whether the chains agree: R-hat up to {d.worst_rhat}, as chance may have it"
     if trouble in (Trouble.CHAINS_DISAGREE, Trouble.RHAT):
         many, of = int(np.sum(d.rhat > RHAT_GOOD)), int(np.sum(np.isfinite(d.rhat)))
         far = "chains disagree, " if trouble is Trouble.CHAINS_DISAGREE else ""
@@ -563,7 +595,7 @@ def _trouble(d: Diagnostics, trouble: Trouble) -> str:
         return f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"
     if trouble is Trouble.ONE_CHAIN:
         return "one chain cannot show that it has seen everything"
-    return f"{d.chains_made - d.n_chains} chain(s) left out, too short"
+    return f"{_count(d.chains_made - d.n_chains, 'chain')} left out, too short"
 
 
 def advice(d: Diagnostics) -> list[str]:
@@ -579,7 +611,7 @@ def advice(d: Diagnostics) -> list[str]:
     total, worst_rhat, least_ess = d.n_chains * d.draws_per_chain, d.worst_rhat.value, d.least_ess
     if d.stuck:
         lines.append("something never moves: most likely every proposal is refused; use a shorter step (--step)")
-    if worst_rhat > RHAT_BAD:
+    if d.chains_disagree:
         lines.append(
             "the chains have not met: allow a longer warm-up (--warmup); if they still differ they sit in separate modes, "
             "which --sampler tempering (small graphs) or --starts 20 can weigh"
@@ -604,6 +636,29 @@ def _round_up(x: float) -> int:
     return math.ceil(x / unit) * unit
 
 
+_SAMPLERS = {
+    "collapsed": "Hamiltonian steps on the rotations, positions integrated out",
+    "geodesic": "the paper's geodesic steps",
+    "geodesic-mh": "geodesic steps with a test of each trajectory",
+    "tempering": "parallel tempering",
+    "jumping": "jumps between the modes found",
+}
+
+
+def sampler(name: str) -> str:
+    """How draws were made, in words; the name of the option may be read as a failure."""
+    return _SAMPLERS.get(name, f"the scheme {name.removesuffix('-mh')} with a test of each step")
+
+
+def legend(*, draws: bool) -> str:
+    """What the letters mean that a summary uses."""
+    more = (
+        "; R-hat is 1 where chains agree; ESS is how many independent draws the draws are worth, bulk for means and tail for "
+        "intervals"
+    )
+    return f"(U is how badly poses explain the measurements, 0 at best{more * draws}; all words: docs/glossary.md)"
+
+
 def reason(why: Reason) -> str:
     """Why a sampler was chosen."""
     if why.cause in (Cause.MODES, Cause.MODES_WITHOUT_JUMPS):
@@ -622,7 +677,7 @@ def reason(why: Reason) -> str:
     return {
         Cause.ASKED: "asked for",
         Cause.WIDE: f"the posterior is wide: σ = {why.value:.0f}° for the rotation along an edge",
-        Cause.REJECTED: "the posterior is far from Gaussian: a pilot run of the sampler collapsed was rejected",
+        Cause.REJECTED: "the posterior is far from Gaussian: a pilot run with positions integrated out was rejected",
         Cause.INTEGRATED_OUT: f"positions can be integrated out, and {why.value:.0%} of a pilot run was accepted",
     }[why.cause]
 
@@ -882,7 +937,7 @@ def alternative(other: Alternative) -> str:
     return (
         f"a competing explanation: {len(other.edges)} distrusted edges agree with each other, as independent wrong edges would "
         f"not; by them {n} node{'s' * (n > 1)} ({names}) would lie elsewhere, turned by {angle:.0f}°; "
-        f"{other.against} accepted edges speak against that"
+        f"{other.against} edges that fit the reported poses speak against that"
     )
 
 
@@ -894,11 +949,13 @@ def loose_parts(graph: PoseGraph, parts: Sequence[LoosePart], most: int = 5) -> 
         what = f"node {names}" if len(part.nodes) == 1 else f"{len(part.nodes)} nodes ({names})"
         if part.edge < 0:
             lines.append(
-                f"not identified: no accepted edge holds {what}; the poses there mean nothing relative to the rest"
+                f"not identified: no edge that fits the reported poses holds {what}; these mean nothing relative to the rest"
             )
         else:
             verb = "hangs" if len(part.nodes) == 1 else "hang"
-            lines.append(f"{what} {verb} on the single accepted edge {graph.edge_name(part.edge)}: nothing confirms it")
+            lines.append(
+                f"in the reported poses {what} {verb} on the edge {graph.edge_name(part.edge)} alone, which nothing confirms"
+            )
     if len(parts) > most:
-        lines.append(f"and {len(parts) - most} more parts that a single accepted edge holds, or none")
+        lines.append(f"and {_count(len(parts) - most, 'more part')} that a single edge holds, or none")
     return lines

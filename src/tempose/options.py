@@ -151,9 +151,10 @@ class SolveOptions:
         )
 
     @property
-    def draws_per_chain(self) -> int:
-        """Draws of each chain, rounded up so that chains are equally long."""
-        return -(-self.draws // self.chains)
+    def chain_draws(self) -> tuple[int, ...]:
+        """Draws of each chain, :attr:`draws` together: the first chains have one more where they cannot all be alike."""
+        each, more = divmod(self.draws, self.chains)
+        return tuple(each + (chain < more) for chain in range(self.chains))
 
     def shares_errors(self, by_place: bool) -> bool:
         """Whether error bars are for edges that share errors; ``by_place``: loop closures that say the same have counted once."""

@@ -432,6 +432,7 @@ class Solution:
                 for one in found.findings
             ],
             "next": list(found.options),
+            "surely_helps": found.surely_helps,
         }
         return {"headline": self.headline, "trust": trust, **self.bare_facts(), **self._findings()}
 
@@ -571,7 +572,7 @@ class Solution:
             lines.append(f"{self.certificate.status}: {describe.certificate(self.certificate)}")
         if self.draws is not None:
             lines += self._draw_lines(self.draws)
-        lines += self._sigma_lines()
+        lines += self.error_bar_lines()
         if self.nodes is not None:
             lines.append(describe.error_bars(self.analysis.errors_shared, is_by_place(self.analysis.weighing)))
         if self.diagnostics is not None:
@@ -587,7 +588,7 @@ class Solution:
                 lines.append(describe.INDEPENDENT)
         if self.certificate is not None and self.is_proof_a_detail:
             lines.append(describe.kept_proof(self.certificate))
-        return lines
+        return [*lines, describe.legend(draws=self.draws is not None)]
 
     def _explanation_lines(self) -> list[str]:
         if self.weighing is None or not self.is_contested:
@@ -620,12 +621,12 @@ class Solution:
         of_which = describe.draws_of(self._draw_counts())
         return [
             f"{draws.n_draws} draws at β = {self.options.beta:g}{of_which}, mean U = {own.mean_potential:.6g}{self._condition}",
-            f"sampler {draws.sampler} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
+            f"drawn by {describe.sampler(draws.sampler)} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
             f"{draws.gradients_per_draw:.3g} gradients a draw",
         ]
 
-    def _sigma_lines(self) -> list[str]:
-        """Error bars; each mode for itself, since nothing is averaged across them."""
+    def error_bar_lines(self) -> list[str]:
+        """The lines of :meth:`summary` about error bars, in words; each mode for itself, since nothing is averaged across them."""
         nodes, modes = self.nodes, self.modes
         if modes is None or len(modes) == 1:
             if nodes is None:

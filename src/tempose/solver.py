@@ -8,8 +8,8 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
@@ -20,9 +20,10 @@ import numpy as np
 
 from tempose import describe, paper
 from tempose._support import streams
+from tempose._support.bars import shown
 from tempose._support.compiling import await_ahead
 from tempose._support.files import at_work_in
-from tempose._support.progress import Progress, ProgressHook, silent
+from tempose._support.progress import DRAWING, Progress, ProgressHook
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.modes import gaussian_odds, search
@@ -64,6 +65,7 @@ from tempose.sampling.draws import (
     read_draws,
     recorded_sampler,
     refuse_other_run,
+    room_for,
 )
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.options import Geodesic, SamplerOptions
@@ -100,9 +102,10 @@ def solve(
     priors: Priors | None = None,
     directory: str | Path | None = None,
     hook: Hook | None = None,
-    progress: ProgressHook | None = None,
+    progress: ProgressHook | bool | None = None,
     stop: threading.Event | None = None,
     analyse: bool = True,
+    on_optimum: Callable[[Solution], bool | None] | None = None,
 ) -> Solution:
     """Best poses of a graph and draws from their posterior.
 
@@ -122,11 +125,14 @@ def solve(
     hook
         Called with a :class:`tempose.dynamics.Watch` every few steps: energy, poses, step.
     progress
-        Called with a :class:`tempose.Progress`.
+        ``True`` for bars on the terminal or in the notebook, or what is to be called with a :class:`tempose.Progress`.
     stop
         Set it (from another thread, or a signal handler) to end the run early and keep what there is.
     analyse
         Whether to compute at once what the result can be asked; else each answer waits until it is asked for.
+    on_optimum
+        Called before any draws are made with what is known then, seconds after the start: the estimate, its proof, and the error
+        bars of the Gaussian approximation. If it returns ``False`` no draws are made.
 
     Returns
     -------
@@ -144,11 +150,11 @@ def solve(
         raise ArgumentError(f"solve takes a PoseGraph, or the path of a file, not {type(graph).__name__}")
     if priors is not None:
         graph = priors.added_to(graph)
-    with nullcontext() if directory is None else at_work_in(directory):
-        run = Run(graph, options, directory, hook, progress or silent, stop or threading.Event())
+    with nullcontext() if directory is None else at_work_in(directory), shown(progress) as told:
+        run = Run(graph, options, directory, hook, told, stop or threading.Event(), on_optimum)
         for stage in STAGES if analyse else STAGES[:-1]:
             stage(run)
-        run.is_done = True
+        run.is_done = run.goes_on
         return run.solution()
 
 
@@ -186,9 +192,10 @@ class Run:
 
     def __init__(
         self, graph: PoseGraph, options: SolveOptions, directory: str | Path | None, hook: Hook | None,
-        progress: ProgressHook, stop: threading.Event,
+        progress: ProgressHook, stop: threading.Event, on_optimum: Callable[[Solution], bool | None] | None = None,
     ) -> None:  # fmt: skip
         self.began = time.perf_counter()
+        self.on_optimum = on_optimum
         self.options, self.hook, self.progress, self.stop = options, hook, progress, stop
         self.temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tempose-")
         self.home = Path(directory if self.temporary is None else self.temporary.name)  # type: ignore[arg-type]
@@ -198,11 +205,19 @@ class Run:
         self.draws: Draws | None = None
         self.analysis: Analysis | None = None
         self.is_done = False
+        self.goes_on = True  # whether draws are to be made
         self.is_whole = False  # whether the optimum is one to go on from, not cut short
 
     def report(self, phase: str, done: float = 0, total: float = 1) -> None:
         """Say how far it is."""
         self.progress(Progress(phase, done, total))
+
+    @contextmanager
+    def at_work(self, phase: str) -> Iterator[None]:
+        """Within, progress has a stage of this name, which ends."""
+        self.report(phase, 0, 1)
+        yield
+        self.report(phase, 1, 1)
 
     @property
     def found(self) -> Optimum:
@@ -287,9 +302,11 @@ class Run:
     def make_analysis(self) -> Analysis:
         """The answers that the estimate and the draws will give."""
         options, posterior = self.options, self.posterior
+        draws = None if self.draws is None else self.draws.of_explanation(0)
+        if self.analysis is not None:
+            return self.analysis.with_draws(draws)
         return Analysis(
-            posterior, self.found.poses, self.gauge, options.beta,
-            None if self.draws is None else self.draws.of_explanation(0),
+            posterior, self.found.poses, self.gauge, options.beta, draws,
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
             options.shares_errors(is_by_place(self.found.weighing)), self.found.variance_factor,
         )  # fmt: skip
@@ -315,12 +332,12 @@ def check(run: Run) -> None:
         run.notices.append(describe.paper_noise(graph))
         run.stated = replace(run.stated, graph=graph)
     run.notices += describe.of_graph(graph)
+    room_for(run.home / "draws", graph.n_nodes, run.options.draws)  # refuses a disk without it
     run.gauge  # noqa: B018  (a gauge that does not fit is found now, not after a long run)
 
 
 def find_optimum(run: Run) -> None:
     """The optimum, computed, or taken from an earlier run of the same solve in the same directory."""
-    run.report("optimising")
     run.optimum = _resumed(run)
     run.is_whole = run.optimum is not None
     if run.optimum is None:
@@ -347,22 +364,32 @@ def approximate(run: Run) -> None:
         run.notices.append(describe.starts(run.options.starts, _odds(run)))
 
 
+def tell(run: Run) -> None:
+    """What is known before any draws are made, to whoever wants to know."""
+    if run.on_optimum is None or not run.options.draws or run.stop.is_set():
+        return
+    run.analysis = run.make_analysis()
+    run.goes_on = run.on_optimum(run.solution()) is not False
+
+
 def draw(run: Run) -> None:
     """Draws from the posterior: of every explanation that is reported, as many as it is probable."""
     options = run.options
-    if not options.draws or run.stop.is_set():
+    if not options.draws or not run.goes_on or run.stop.is_set():
         return
-    await_ahead(lambda: run.report("compiling"))
+    await_ahead(lambda: run.report("compiling"), lambda: run.report("compiling", 1))
     targets = run.targets
     shares = [one.probability for one in targets]
-    turns = in_turn(shares, options.draws_per_chain)
+    turns = [in_turn(shares, count) for count in options.chain_draws]
+    before = 0
     for k, one in enumerate(targets):
-        count = int(np.sum(turns == k))
-        if run.stop.is_set() or not count:
+        counts = tuple(int(np.sum(turn == k)) for turn in turns)
+        if run.stop.is_set() or not any(counts):
             continue
         home = explanation_directory(run.home / "draws", k)
         mark = fingerprint(one.posterior, options)
-        choice = _choose(run, one, recorded_sampler(home, mark))
+        with run.at_work("choosing a sampler"):
+            choice = _choose(run, one, recorded_sampler(home, mark))
         unset = choice.sampler.name == "geodesic" and options.sampler.thin is None
         if k == 0 and unset and choice.sampler.settings()["thin"] == MOST_THINNING:
             run.notices.append(describe.slow_mixing(MOST_THINNING))
@@ -371,11 +398,11 @@ def draw(run: Run) -> None:
             description["explanations"] = shares
         sample(
             one.posterior, choice.sampler,
-            SamplingPlan(options.beta, options.chains, count, options.seed, k * options.chains),
-            home, description=description,
-            progress=_beyond(run.progress, options.chains, int(np.sum(turns < k)), options.draws_per_chain),
+            SamplingPlan(options.beta, options.chains, counts, options.seed, k * options.chains),
+            home, description=description, progress=_beyond(run.progress, before, options.draws),
             hook=run.hook, stop=run.stop,
         )  # fmt: skip
+        before += sum(counts)
     run.draws = read_draws(run.home / "draws")
     run.notices += describe.lower_draws(_lower_by(run, run.draws.of_explanation(0)))
 
@@ -396,11 +423,11 @@ def _lower_by(run: Run, draws: Draws) -> float:
     return least - lowest
 
 
-def _beyond(progress: ProgressHook, chains: int, before: int, total: int) -> ProgressHook:
+def _beyond(progress: ProgressHook, before: int, total: int) -> ProgressHook:
     """Progress of one part of the draws as progress of all."""
 
     def told(part: Progress) -> None:
-        progress(Progress(part.phase, chains * before + part.done, chains * total))
+        progress(Progress(part.phase, before + part.done, total) if part.phase == DRAWING else part)
 
     return told
 
@@ -411,7 +438,7 @@ def look_back(run: Run) -> None:
     run.analysis.complete(run.progress)
 
 
-STAGES: tuple[Callable[[Run], None], ...] = (check, find_optimum, approximate, draw, look_back)
+STAGES: tuple[Callable[[Run], None], ...] = (check, find_optimum, approximate, tell, draw, look_back)
 
 
 # ---------------------------------------------------------------------- optimising
@@ -419,21 +446,23 @@ STAGES: tuple[Callable[[Run], None], ...] = (check, find_optimum, approximate, d
 
 def _optimise(run: Run) -> Optimum:
     options, posterior, curvature = run.options, run.stated, run.stated_curvature
-    poses = start_poses(posterior.graph, options.start, streams.generator(options.seed, "start"))
+    with run.at_work("looking for a start"):
+        poses = start_poses(posterior.graph, options.start, streams.generator(options.seed, "start"))
     trace = np.array([[0.0, posterior.potential(poses)]])
     status, how = "start", options.optimiser
     if isinstance(how, TgMcmc):
-        poses, trace, status = _descend(run, how, curvature, poses)
+        with run.at_work("optimising"):
+            poses, trace, status = _descend(run, how, curvature, poses)
     if run.stop.is_set():
         return Optimum(poses, trace, status, None)
     if isinstance(how, TgMcmc) and not how.then_newton:
         return Optimum(poses, trace, status, certify(posterior, poses) if options.certify else None)
-    run.report("proving" if options.certify else "optimising")
-    if options.certify:
-        solved = solve_to_certificate(posterior, poses, curvature=curvature)
-        minimum, certificate = solved.minimum, solved.certificate
-    else:
-        minimum, certificate = minimise(curvature, poses), None
+    with run.at_work("optimising and proving" if options.certify else "optimising"):
+        if options.certify:
+            solved = solve_to_certificate(posterior, poses, curvature=curvature)
+            minimum, certificate = solved.minimum, solved.certificate
+        else:
+            minimum, certificate = minimise(curvature, poses), None
     taken = [s.potential for s in minimum.steps if s.accepted] + [minimum.potential]
     steps = trace[-1, 0] + np.arange(len(taken))
     trace = np.concatenate([trace, np.stack([steps, taken], axis=1)[1:]])
@@ -477,10 +506,11 @@ def _optimise_with_noise(run: Run) -> Optimum:
         known = RobustOptions(options.noise, robust.inlier_probability, tail)
     rng = streams.generator(options.seed, "start")
     hints = own if between is not None else odometry_hints(stated.graph, own, trust)
-    found = solve_robust(
-        stated.graph, known, own, rng, start=options.start, hints=hints,
-        by_cluster=robust is None or robust.repeats == "cluster",
-    )  # fmt: skip
+    with run.at_work("estimating the noise" if robust is None else "looking for wrong edges"):
+        found = solve_robust(
+            stated.graph, known, own, rng, start=options.start, hints=hints,
+            by_cluster=robust is None or robust.repeats == "cluster",
+        )  # fmt: skip
     fitted = found.fit
     notices: list[str] = []
     doubts: list[tuple[Doubt, float]] = []
@@ -515,10 +545,10 @@ def _optimise_with_noise(run: Run) -> Optimum:
     )  # fmt: skip
     if not options.certify:
         return optimum
-    run.report("proving")
-    if robust is not None:
-        return replace(optimum, certificate=_certificate(posterior, fitted.poses))
-    solved = solve_to_certificate(posterior, fitted.poses)
+    with run.at_work("proving"):
+        if robust is not None:
+            return replace(optimum, certificate=_certificate(posterior, fitted.poses))
+        solved = solve_to_certificate(posterior, fitted.poses)
     return replace(optimum, poses=solved.minimum.poses, certificate=solved.certificate)
 
 

@@ -228,6 +228,16 @@ def test_disagreeing_and_sticky_chains_are_called_bad(
     assert (shifted.worst_rhat.node, shifted.worst_rhat.coordinate) == (graph.node_ids[4], "ry")
     assert any("have not met" in line for line in describe.advice(shifted))
 
+    few = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.0, 4, 12), rng), truth, Gauge(graph))
+    assert few.worst_rhat.value > diag.RHAT_BAD and not few.chains_disagree  # independent draws, but 12 of them
+    assert "12 draws a chain are too few to see" in describe.verdict(few)
+    assert not any("modes" in line for line in describe.advice(few)) and any(
+        "--draws" in line for line in describe.advice(few)
+    )
+    x = coordinates(rng, 0.0, 4, 50)
+    x[4, 1, 2] += 1.0  # by more than chance explains
+    assert diag.diagnose(made_draws(graph, truth, x, rng), truth, Gauge(graph)).chains_disagree
+
     sticky = diag.diagnose(made_draws(graph, truth, coordinates(rng, 0.97, 4, 150), rng), truth, Gauge(graph))
     assert sticky.level == "bad" and any("--thin" in line for line in describe.advice(sticky))
 
@@ -245,7 +255,7 @@ def test_stuck_coordinates_are_not_mistaken_for_held_ones(small: tuple[PoseGraph
     x = coordinates(rng, 0.0, 4, 150)
     x[3] = 0.0
     result = diag.diagnose(made_draws(graph, truth, x, rng, move=False), truth, Gauge(graph))
-    assert result.level == "bad" and result.stuck == 6 and "6 coordinate(s) never moved" in describe.verdict(result)
+    assert result.level == "bad" and result.stuck == 6 and "6 coordinates never moved" in describe.verdict(result)
 
 
 def test_one_chain_few_draws_and_uneven_chains(small: tuple[PoseGraph, Poses]) -> None:
@@ -276,7 +286,7 @@ def test_diverged_draws_are_bad(small: tuple[PoseGraph, Poses]) -> None:
     result = diag.diagnose(draws, truth, Gauge(graph))
     assert (
         result.level == "bad"
-        and "1 draw(s) are not finite" in describe.verdict(result)
+        and "1 draw is not finite" in describe.verdict(result)
         and "--step" in describe.advice(result)[0]
     )
 

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 
 import tempose
 from tempose.cli import main
+from tempose.cli.commands import with_flags
 
 RESULT_KEYS = {
     "status", "potential", "mean_potential", "n_nodes", "n_edges", "n_components", "graph_consistency", "beta", "draws",
@@ -216,25 +219,74 @@ def test_overwrite_discards_another_run_but_never_a_folder_that_is_not_ours(grap
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_the_compilation_message_comes_until_kernels_are_on_disk(
-    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
+def test_every_command_says_what_it_compiles_and_for_how_long(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    """numba keeps compiled kernels beside their module: a folder without them is an installation that never ran."""
-    from tempose.numerics.potential import gradient
+    """numba compiles what is not on disk: here ``info`` is made to find a kernel that never was."""
+    from tempose._support.progress import CompilerNews, compiler_news
+    from tempose.analysis import overview
 
-    def told() -> int:
-        capsys.readouterr()
-        command = ["solve", str(graph), "-o", str(tmp_path / "o"), "--draws", "8", "--no-report"]
-        assert main([*command, "--quiet"] if quiet else command) == 0
-        return capsys.readouterr().err.count("Compiling")
+    def compile_first(graph: tempose.PoseGraph, really: Callable[..., object] = overview.contents) -> object:
+        compiler_news.tell("the search for wrong edges", 12.0)
+        return really(graph)
 
-    told()  # from here on they are compiled
-    assert told() == 0
-    elsewhere = gradient.stats._replace(cache_path=str(tmp_path))
-    monkeypatch.setattr(type(gradient), "stats", property(lambda self: elsewhere))
-    assert told() == (0 if quiet else 1)
-    monkeypatch.undo()
-    assert told() == 0
+    monkeypatch.setattr(overview, "contents", compile_first)
+    monkeypatch.setattr(compiler_news, "_told", CompilerNews()._told)
+    assert main(["info", str(graph), *["--quiet"] * quiet]) == 0
+    said = "compiling the search for wrong edges, once after installation: usually 12 s on an idle core …"
+    assert (said in capsys.readouterr().err) == (not quiet)
+    assert (main(["info", str(graph)]) == 0 and "compiling" not in capsys.readouterr().err) or quiet  # once is enough
+
+
+def test_the_optimum_is_told_and_written_before_the_draws(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on disk when the first draw is made: verdict, page, tables, all of the Gaussian approximation."""
+    from tempose import describe, solver
+
+    home, seen = tmp_path / "o", dict[str, str]()
+
+    def look(*arguments: object, really: Callable[..., object] = solver.sample, **more: object) -> object:
+        seen["page"], seen["facts"] = ((home / name).read_text() for name in ("report.html", "result.json"))
+        return really(*arguments, **more)
+
+    monkeypatch.setattr(solver, "sample", look)
+    assert main(["solve", str(graph), "-o", str(home), "--draws", "10"]) == 0
+    early, late = json.loads(seen["facts"]), json.loads((home / "result.json").read_text())
+    assert early["uncertainty"]["source"] == "laplace" and late["uncertainty"]["source"] == "draws"
+    assert describe.BEFORE_DRAWS in early["notices"] and describe.BEFORE_DRAWS not in late["notices"]
+    assert (early["status"], early["draws"], late["status"], late["draws"]) == ("optimised", 0, "solved", 10)
+    assert seen["page"] != (home / "report.html").read_text()
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == f"so far: {early['headline']}"
+
+
+def test_what_contradicts_its_noise_is_not_drawn_from_unless_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, home = tmp_path / "g.csv", tmp_path / "o"
+    made = tempose.simulate(8, completeness=1.0, sigma_rot_deg=0.1, sigma_trans=0.001, seed=1).graph
+    overstated = replace(
+        made, concentration=made.concentration * 1e-4, translation_precision=made.translation_precision * 1e-4
+    )
+    tempose.write_graph(path, overstated)
+    assert main(["solve", str(path), "-o", str(home)]) == 0
+    said = capsys.readouterr()
+    assert "no draws were made" in said.err and f"next: tempose solve {path} -o {home}-2 --noise auto" in said.out
+    assert json.loads((home / "result.json").read_text())["draws"] == 0 and (home / "report.html").exists()
+    assert main(["solve", str(path), "-o", str(home), "--draws", "8"]) == 0  # a wish is a wish
+    assert json.loads((home / "result.json").read_text())["draws"] == 8
+    tempose.write_graph(path, made)
+    assert main(["solve", str(path), "-o", str(tmp_path / "p"), "--quiet"]) == 0  # negative control
+    assert json.loads((tmp_path / "p" / "result.json").read_text())["draws"] == 1000
+
+
+def test_messages_name_options_of_the_command_line(capsys: pytest.CaptureFixture[str], graph: Path) -> None:
+    assert main(["solve", str(graph), "-o", "x", "--beta", "0"]) == 2
+    assert "use --draws 0 to optimise only" in capsys.readouterr().err
+    flags = ["--sigma-rot-deg", "--draws", "--json"]
+    said = with_flags("give sigma_rot_deg, or draws=0; draws and my_sigma_rot_deg are words, --draws is right", flags)
+    assert said == "give --sigma-rot-deg, or --draws 0; draws and my_sigma_rot_deg are words, --draws is right"
 
 
 def test_convert_counts_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,7 @@ def test_edges_that_agree_are_found_with_the_part_they_move(made: Simulated, tra
         assert np.linalg.norm(after.translation[wrong], axis=1).max() < 0.3
     assert f"{len(one.edges)} distrusted edges agree with each other" in describe.alternative(one)
     assert f"{len(one.nodes)} nodes" in describe.alternative(one)
-    assert f"{one.against} accepted edges speak against that" in describe.alternative(one)
+    assert f"{one.against} edges that fit the reported poses speak against that" in describe.alternative(one)
 
 
 def test_a_motion_within_the_noise_is_no_alternative(made: Simulated) -> None:

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 import tempose
+from tempose import describe
 from tempose.analysis.summary import relative_summary, summarise
-from tempose.errors import DrawsError
+from tempose.errors import DrawsError, FileError
 from tempose.sampling import Auto
+from tempose.sampling.draws import room_for
 
 SCRIPT = """
 import sys, tempose
@@ -184,3 +186,28 @@ def test_a_result_whose_nodes_have_numbers_as_text_comes_back(tmp_path: Path) ->
     tempose.solve(replace(graph, node_ids=names, initial=None), draws=20, directory=tmp_path).save(tmp_path)
     again = tempose.Solution.load(tmp_path)
     assert again.estimate.ids == again.graph.node_ids == names
+
+
+def test_as_many_draws_as_asked_for(tmp_path: Path) -> None:
+    """Chains that cannot be equally long: the first have one more, and more draws go on from them, to the same bytes."""
+    graph = tempose.simulate(6, seed=1).graph
+    how = {"chains": 4, "seed": 3, "sampler": Auto(thin=1)}
+    lengths = {}
+    for draws in (2, 50, 53):
+        made = tempose.solve(graph, directory=tmp_path / str(draws), draws=draws, **how).draws
+        assert made is not None and made.n_draws == draws
+        lengths[draws] = [len(chain) for chain in made.arrays]
+    assert lengths == {2: [1, 1], 50: [13, 13, 12, 12], 53: [14, 13, 13, 13]}
+    tempose.solve(graph, directory=tmp_path / "2", draws=53, **how)
+    assert chain_bytes(tmp_path / "2") == chain_bytes(tmp_path / "53")
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    graph = tempose.simulate(6, seed=1).graph
+    with pytest.raises(
+        FileError, match=r"^1000000000000000 draws of 6 nodes need 360 PB in .*are free; ask for fewer \(--draws\)"
+    ):
+        tempose.solve(graph, directory=tmp_path / "a", draws=10**15)
+    assert room_for(tmp_path / "draws", 6, 1000) == 1000 * (6 * 7 + 3) * 8
+    assert describe.room_for_draws(10**8, 36 * 10**9) == ["100000000 draws will take 36 GB on disk"]
+    assert describe.room_for_draws(1000, 360_000) == []

@@ -14,6 +14,21 @@ from types import FunctionType
 from typing import Any, TypeVar, cast, overload
 
 from numba import njit, typeof
+from numba.core import event
+
+from tempose._support.progress import compiler_news
+
+KERNELS = {
+    "geometry": ("rotations and motions", 5.0),
+    "numerics": ("the potential, its derivatives and the sparse solver", 20.0),
+    "optimum": ("the optimiser", 5.0),
+    "outliers": ("the search for wrong edges", 15.0),
+    "sampling": ("the sampler", 15.0),
+    "dynamics": ("the paper's sampler", 10.0),
+    "methods": ("the methods to compare with", 5.0),
+    "sfm": ("the geometry of photographs", 15.0),
+}
+"""By room: what its kernels are for, and about how many seconds they take to compile."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,6 +110,24 @@ def is_kept(compiled: Callable[..., Any]) -> bool:
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in kept)
 
 
+class _Compiles(event.Listener):
+    """Tells what is being compiled: numba says so for what it does not find on disk."""
+
+    def on_start(self, event: Any) -> None:
+        """Of one kernel."""
+        source = getattr(event.data.get("dispatcher"), "py_func", None)
+        package, _, rest = getattr(source, "__module__", "").partition(".")
+        room = rest.partition(".")[0]
+        if package == "tempose" and room in KERNELS:
+            compiler_news.tell(*KERNELS[room])
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+event.register("numba:compile", _Compiles())  # type: ignore[no-untyped-call]
+
+
 class _Ahead:
     """Processes that compile kernels which this one will need later."""
 
@@ -131,15 +164,20 @@ def compiling_ahead(calls: Iterable[str]) -> Iterator[None]:
         await_ahead()
 
 
-def await_ahead(on_waiting: Callable[[], None] | None = None) -> None:
+def await_ahead(on_waiting: Callable[[], None] | None = None, on_end: Callable[[], None] | None = None) -> None:
     """Wait until the processes that compile ahead have ended, so that nothing is compiled twice."""
-    if _ahead.running and on_waiting is not None:
+    waits = bool(_ahead.running)
+    if waits:
+        compiler_news.tell(*KERNELS["sampling"])
+    if waits and on_waiting is not None:
         on_waiting()
     while _ahead.running:
         process = _ahead.running.pop()
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
+    if waits and on_end is not None:
+        on_end()
 
 
 def _dispatcher(compiled: Any) -> Any:

@@ -110,11 +110,11 @@ def _free(path: str | Path) -> str:
 
 def bytes_text(size: float) -> str:
     """A number of bytes for people."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, {"bytes": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}[unit]
-    return f"{size:.3g} {unit}"
+    units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"]
+    while size >= 1000 and len(units) > 1:
+        size = size / 1000
+        del units[0]
+    return f"{size:.3g} {units[0]}"
 
 
 def make_directory(path: str | Path) -> Path:

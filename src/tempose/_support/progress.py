@@ -16,8 +16,31 @@ class Progress:
     total: float
 
 
+WARM_UP, DRAWING = "warming up", "drawing"
+"""Stages of the samplers."""
+
 ProgressHook = Callable[[Progress], None]
 """What is called with a :class:`Progress`, often."""
+
+
+class CompilerNews:
+    """Who is told that kernels are being compiled, with what they are for and how long they usually take; nobody by default.
+
+    Kept apart from what compiles, so that asking for it imports no compiler.
+    """
+
+    def __init__(self) -> None:
+        self.listener: Callable[[str, float], None] | None = None
+        self._told: set[str] = set()
+
+    def tell(self, what: str, usual_seconds: float) -> None:
+        """Pass it on, once for each thing."""
+        if self.listener is not None and what not in self._told:
+            self._told.add(what)
+            self.listener(what, usual_seconds)
+
+
+compiler_news = CompilerNews()
 
 
 def silent(progress: Progress) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tempose._support.progress import Progress, ProgressHook
 from tempose._typing import Array
-from tempose.analysis.diagnostics import RHAT_BAD, Diagnostics, diagnose
+from tempose.analysis.diagnostics import Diagnostics, diagnose
 from tempose.analysis.edge_checks import EdgeChecks, checks_of, edge_predictions
 from tempose.analysis.modes import PROBES, Modes, find_modes
 from tempose.analysis.reliability import GlobalTest, Reliability, reliability
@@ -70,10 +70,17 @@ class Analysis:
 
     def complete(self, progress: ProgressHook) -> None:
         """Compute every answer now, one after the other."""
+        stage = "error bars" if self.draws is None else "diagnostics"
         for done, name in enumerate(_ANSWERS):
-            progress(Progress("looking back", done, len(_ANSWERS)))
+            progress(Progress(stage, done, len(_ANSWERS)))
             getattr(self, name)
-        progress(Progress("looking back", len(_ANSWERS), len(_ANSWERS)))
+        progress(Progress(stage, len(_ANSWERS), len(_ANSWERS)))
+
+    def with_draws(self, draws: Draws | None) -> Analysis:
+        """The same with other draws; what has been computed and does not depend on them is kept."""
+        other = replace(self, draws=draws)
+        other.__dict__.update({name: self.__dict__[name] for name in _OF_THE_ESTIMATE if name in self.__dict__})
+        return other
 
     # ------------------------------------------------------------------ around the estimate
 
@@ -181,7 +188,7 @@ class Analysis:
         if draws is None or found is None or draws.n_draws < 2 or not np.isfinite(draws.mean_potential):
             return None
         probes = PROBES if draws.sampler in ("tempering", "jumping") else 2 * draws.n_chains
-        if draws.sampler == "collapsed" and not found.worst_rhat.value > RHAT_BAD:
+        if draws.sampler == "collapsed" and not found.chains_disagree:
             probes = 0
         return find_modes(Curvature(self.posterior), draws, self.estimate, probes=probes)
 
@@ -274,6 +281,10 @@ class Analysis:
         )  # fmt: skip
 
 
+_OF_THE_ESTIMATE = (
+    "laplace", "error_bars", "residuals", "edge_checks", "predictions", "reliability", "global_test", "_fit", "surprise",
+    "is_loose",
+)  # fmt: skip
 _ANSWERS = (
     "diagnostics", "modes", "own_diagnostics", "nodes", "mode_nodes", "residuals", "edge_checks", "surprise",
     "reduced_chi_square", "verdicts",

@@ -35,6 +35,8 @@ ESS_GOOD, ESS_BAD = 400.0, 100.0
 SIGMA_USABLE = 0.1  # relative Monte Carlo error of the worst σ
 ENERGY_GOOD = 0.3
 FEWEST_DRAWS = 4  # per chain, for anything to be said
+# chosen on: independent normal draws, 600 coordinates, 2 and 4 chains of 4 to 250 draws: R-hat up to 1 + 12/length
+RHAT_BY_CHANCE = 12.0
 
 _TAIL = (0.05, 0.95)
 _BLOCK_VALUES = 500_000  # coordinates × draws that a thread holds at a time; temporaries are about ten times that
@@ -210,6 +212,7 @@ class Trouble(StrEnum):
     NOTHING_MOVES = "nothing moves"
     STUCK = "coordinates that never moved"
     CHAINS_DISAGREE = "chains disagree"
+    TOO_SHORT = "chains too short to compare"
     RHAT = "R-hat"
     BULK_ESS = "bulk ESS"
     TAIL_ESS = "tail ESS"
@@ -285,6 +288,11 @@ class Diagnostics:
     energy_mcse: float
     energy_mixing: float
     stuck: int
+
+    @property
+    def chains_disagree(self) -> bool:
+        """Whether R-hat is larger than chance makes it in chains of this length."""
+        return self.worst_rhat.value > max(RHAT_BAD, 1.0 + RHAT_BY_CHANCE / max(self.draws_per_chain, 1))
 
     @property
     def worst_rhat(self) -> Worst:
@@ -526,8 +534,10 @@ def _troubles(d: Diagnostics) -> Iterator[tuple[Trouble, Level]]:
     worst = d.worst_rhat.value
     if d.stuck:
         yield Trouble.STUCK, Level.BAD
-    if worst > RHAT_BAD:
+    if d.chains_disagree:
         yield Trouble.CHAINS_DISAGREE, Level.BAD
+    elif worst > RHAT_BAD:
+        yield Trouble.TOO_SHORT, Level.BAD
     elif worst > RHAT_GOOD:
         yield Trouble.RHAT, Level.USABLE if worst <= RHAT_USABLE else Level.NOT_GOOD
     for trouble, ess in ((Trouble.BULK_ESS, d.worst_ess_bulk.value), (Trouble.TAIL_ESS, d.worst_ess_tail.value)):

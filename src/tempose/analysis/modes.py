@@ -342,6 +342,7 @@ def search(
         tree = graph.spanning_tree(rng.random(graph.n_edges)) if k % 2 == 0 else None
         start = random_poses(graph, rng) if tree is None else tree_poses(graph, tree)
         minima.descend(start.wxyz, start.position)
+    progress(Progress("other starts", starts, starts))
     laplaces = []
     for minimum in sorted(minima.found, key=lambda minimum: minimum.potential):
         with contextlib.suppress(NotPositiveDefiniteError):  # the first may be a saddle

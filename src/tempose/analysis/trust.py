@@ -15,7 +15,7 @@ from typing import Any
 
 from tempose._support.plain import plain
 from tempose.analysis.analysis import Analysis
-from tempose.analysis.diagnostics import RHAT_BAD, Level, Trouble
+from tempose.analysis.diagnostics import Level, Trouble
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
 
@@ -102,9 +102,21 @@ class Judgement:
         return self.findings[0].trust if self.findings else Trust.TRUST
 
     @property
+    def noise_is_far_off(self) -> bool:
+        """Whether the measurements contradict their stated noise so much that error bars made from it mean nothing."""
+        grave = {found.doubt for found in self.findings if found.trust is Trust.NOT}
+        return bool(grave & {Doubt.CONTRADICTIONS, Doubt.NOISE_UNDERSTATED, Doubt.NOISE_OVERSTATED})
+
+    @property
     def options(self) -> tuple[str, ...]:
         """What to add to the command next: for the first finding that something can be done about."""
         return next((found.options for found in self.findings if found.options), ())
+
+    @property
+    def surely_helps(self) -> bool:
+        """Whether :attr:`options` are known to do something about it; else they may."""
+        first = next((found.doubt for found in self.findings if found.options), None)
+        return first not in (Doubt.UNDECIDED, Doubt.MODES, Doubt.NOT_PROVEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +235,7 @@ def _draws(analysis: Analysis) -> Iterator[Finding]:
     if found is None:
         return
     worth = found.least_ess if math.isfinite(found.least_ess) else float(found.draws_per_chain * found.n_chains)
-    if found.level is Level.BAD and (found.worst_rhat.value > RHAT_BAD or found.stuck or found.not_finite):
+    if found.level is Level.BAD and (found.chains_disagree or found.stuck or found.not_finite):
         yield Finding(Doubt.DRAWS_BAD, Trust.NOT, found.worst_rhat.value)
     elif found.level is Level.BAD or Trouble.TOO_FEW in {trouble for trouble, _ in found.troubles}:
         yield Finding(Doubt.DRAWS_TOO_FEW, Trust.CARE, worth)

@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = build_parser(command).parse_args(words)
     arguments.words = list(words)
+    arguments.flags = getattr(arguments, "flags", ())
     from tempose._support.memory import OUT_OF_MEMORY, is_lack_of_memory, too_little
     from tempose.cli import console
 
@@ -31,12 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     little = too_little()
     if little is not None:
         return _fail(little, 1)
+    console.announce_compiling(arguments)
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()  # what cannot be written is found here, not after the end
         return code
     except OptionError as error:
-        return _fail(str(error), 2)
+        from tempose.cli.commands import with_flags
+
+        return _fail(with_flags(str(error), arguments.flags), 2)
     except TemposeError as error:
         return _fail(str(error), 1)
     except BrokenPipeError:

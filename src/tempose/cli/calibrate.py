@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     console.say(arguments, result.table(), result.verdict)
     if result.correlated:
         console.notice(
-            arguments, f"{result.correlated} graph(s) mix so slowly that the draws ranked are still correlated"
+            arguments, f"of the graphs, {result.correlated} mixed so slowly that the draws ranked are still correlated"
         )
     console.say(arguments, f"written to {', '.join(map(str, written))}")
     if drawn is None:

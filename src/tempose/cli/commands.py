@@ -31,6 +31,8 @@ class Parser(argparse.ArgumentParser):
             named = first.partition("=")[0]
             what = f"there is no option {named}" if first.startswith("-") else f"{first!r} is one argument too many"
             self.error(what + meant(named, self._option_string_actions))
+        if isinstance(self, CommandParser):
+            found.flags = [name for name in self._option_string_actions if name.startswith("--")]
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -53,6 +55,22 @@ def whole_number(text: str) -> int:
     except (ValueError, OverflowError):
         pass
     raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+
+
+def with_flags(message: str, flags: Iterable[str]) -> str:
+    """The library's message on the command line: ``--sigma-rot-deg`` for ``sigma_rot_deg``, ``--draws 0`` for ``draws=0``.
+
+    Words without an underscore are left alone, unless a value follows: they may be words and nothing else.
+    """
+    import re
+
+    for flag in flags:
+        name = flag.removeprefix("--").replace("-", "_")
+        if len(name) > 1:
+            message = re.sub(rf"(?<![\w-]){name}=(?=\S)", f"{flag} ", message)
+            if "_" in name:
+                message = re.sub(rf"(?<![\w-]){name}\b(?!=)", flag, message)
+    return message
 
 
 def meant(given: str, known: Iterable[str]) -> str:

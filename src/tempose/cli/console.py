@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tempose._support.plain import json_text
-from tempose._support.progress import silent
+from tempose._support.progress import DRAWING, WARM_UP, compiler_news, silent
 from tempose._support.tables import text_table
 from tempose.errors import printable
 
 if TYPE_CHECKING:
-    from tempose._support.progress import Progress, ProgressHook
+    from tempose._support.progress import ProgressHook
 
 
 def say(arguments: argparse.Namespace, *lines: str) -> None:
@@ -27,9 +26,14 @@ def say(arguments: argparse.Namespace, *lines: str) -> None:
 
 def notice(arguments: argparse.Namespace, *lines: str) -> None:
     """Print notices on standard error."""
+    whisper(arguments, *(f"note: {line}" for line in lines))
+
+
+def whisper(arguments: argparse.Namespace, *lines: str) -> None:
+    """Print lines on standard error, above the bars if there are any."""
     if not arguments.quiet:
         for line in lines:
-            print(printable(f"note: {line}"), file=sys.stderr)
+            _printer.say(printable(line))
 
 
 def emit(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
@@ -55,47 +59,45 @@ def compiled_before() -> bool:
     return is_kept(gradient)
 
 
-class _Announced:
-    """Progress that begins with the news that kernels are being compiled, if they are: after all mistakes have been told."""
+def announce_compiling(arguments: argparse.Namespace) -> None:
+    """Say what is being compiled, when it is, and how long that usually takes."""
 
-    def __init__(self, quiet: bool, hook: ProgressHook) -> None:
-        self.pending, self.hook = not quiet, hook
+    def said(what: str, usual_seconds: float) -> None:
+        _printer.say(
+            f"compiling {what}, once after installation: usually {usual_seconds:.0f} s on an idle core …",
+        )
 
-    def __call__(self, now: Progress) -> None:
-        """Pass it on."""
-        if self.pending:
-            self.pending = False
-            if not compiled_before():
-                print("Compiling kernels, once after installation: this takes up to half a minute …", file=sys.stderr)
-        self.hook(now)
+    compiler_news.listener = None if arguments.quiet else said
+
+
+class _Printer:
+    """Prints lines on standard error, above the bars if there are any."""
+
+    def __init__(self) -> None:
+        self.say: Callable[[str], None] = self.plain
+
+    def plain(self, line: str) -> None:
+        """Where there are no bars."""
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+_printer = _Printer()
 
 
 @contextmanager
 def progress_bar(arguments: argparse.Namespace) -> Iterator[ProgressHook]:
-    """A bar with an estimate of the time left, on standard error."""
-    if arguments.quiet or not sys.stderr.isatty():
-        yield _Announced(arguments.quiet, silent)
+    """Bars with an estimate of the time left, on standard error; news of what will take long."""
+    if arguments.quiet:
+        yield silent
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from tempose._support.bars import Forecast, bars
 
-    columns = [
-        TextColumn("{task.description:>12}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
-    lock = threading.Lock()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def update(now: Progress) -> None:
-            with lock:
-                if now.phase not in tasks:
-                    tasks[now.phase] = bar.add_task(now.phase, total=now.total)
-                bar.update(tasks[now.phase], completed=now.done, total=now.total)
-
-        yield _Announced(False, update)
+    if not sys.stderr.isatty():
+        yield Forecast(silent, _printer.plain, WARM_UP, DRAWING)
+        return
+    with bars(transient=True) as (hook, say_above):
+        _printer.say = say_above
+        try:
+            yield Forecast(hook, say_above, WARM_UP, DRAWING)
+        finally:
+            _printer.say = _printer.plain

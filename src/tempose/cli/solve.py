@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tempose._support.parallel import cores
+from tempose._support.progress import Progress
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command, add_graph
 from tempose.cli.flags import add_options, given, solve_options
@@ -23,8 +24,10 @@ from tempose.io.options import ReadOptions
 from tempose.options import SolveOptions
 
 if TYPE_CHECKING:
+    from tempose.analysis.trust import Judgement
     from tempose.model.graph import PoseGraph
     from tempose.model.poses import Poses
+    from tempose.solution import Solution
 
 HEADINGS = {"noise": "noise and wrong edges", "start": "optimum", "draws": "draws and error bars"}
 
@@ -131,21 +134,44 @@ def _solve_and_write(
 
     home = Path(arguments.output)
     stop = threading.Event()
-    with (
-        console.progress_bar(arguments) as progress,
-        _interruptible(stop),
-        compiling_ahead(_needed_later(graph, options)),
-    ):
-        from tempose.solver import solve
-
-        solution = solve(graph, options, directory=home, progress=progress, stop=stop)
-    console.notice(arguments, *solution.notices)
     record = {"input": source.facts()}
-    solution.save(home, record=record)
-    if not getattr(arguments, "no_report", False):
-        from tempose.report.solution_page import write_report
 
-        write_report(home / "report.html", solution, truth)
+    def write(solution: Solution) -> None:
+        progress(Progress("writing", 0, 2))
+        solution.save(home, record=record)
+        if not getattr(arguments, "no_report", False):
+            from tempose.report.solution_page import write_report
+
+            progress(Progress("writing", 1, 2))
+            write_report(home / "report.html", solution, truth)
+        progress(Progress("writing", 2, 2))
+
+    def first_answer(solution: Solution) -> bool:
+        """Show and write what is known before any draws are made; whether to make them."""
+        from tempose import describe
+        from tempose.sampling.draws import room_for
+
+        console.whisper(arguments, f"so far: {solution.headline}", *solution.error_bar_lines())
+        goes_on = _draws_are_asked_for(arguments) or not solution.judgement.noise_is_far_off
+        write(replace(solution, notices=(*solution.notices, describe.BEFORE_DRAWS)) if goes_on else solution)
+        if goes_on:
+            page = "" if getattr(arguments, "no_report", False) else f"{home / 'report.html'} is written; "
+            needed = room_for(home / "draws", graph.n_nodes, options.draws)
+            console.whisper(arguments, *describe.room_for_draws(options.draws, needed))
+            console.whisper(arguments, f"{page}{options.draws} draws will refine it")
+        return goes_on
+
+    with console.progress_bar(arguments) as progress:
+        with _interruptible(stop), compiling_ahead(_needed_later(graph, options)):
+            from tempose.solver import solve
+
+            solution = solve(graph, options, directory=home, progress=progress, stop=stop, on_optimum=first_answer)
+        write(solution)
+    console.notice(arguments, *solution.notices)
+    if solution.status == "optimised":
+        from tempose import describe
+
+        console.notice(arguments, describe.NOT_DRAWN)
     console.say(arguments, solution.summary())
     if truth is not None:
         from tempose.analysis.accuracy import pose_errors
@@ -157,7 +183,7 @@ def _solve_and_write(
             shift = f" and {errors.mean_translation:.4g}" if graph.has_translation.any() else ""
             console.say(arguments, f"error to the truth: mean {errors.mean_rotation_deg:.4g}°{shift} ({words})")
     page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
-    console.say(arguments, f"written to {home}{page}", *_next(arguments, solution.judgement.options))
+    console.say(arguments, f"written to {home}{page}", *_next(arguments, solution.judgement))
     console.emit(arguments, {**solution.facts(), **record})
     if solution.status == "interrupted":
         kept = solution.draws.n_draws if solution.draws is not None else 0
@@ -166,8 +192,14 @@ def _solve_and_write(
     return 0
 
 
-def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
+def _draws_are_asked_for(arguments: argparse.Namespace) -> bool:
+    """Whether the number of draws is somebody's wish, not the default."""
+    return any(getattr(arguments, name, None) is not None for name in ("draws", "config", "preset"))
+
+
+def _next(arguments: argparse.Namespace, judgement: Judgement) -> list[str]:
     """The command to try next: this one with other options, into a directory of its own."""
+    options = judgement.options
     words: list[str] = getattr(arguments, "words", [])
     if not options or words[:1] != ["solve"]:
         return []
@@ -185,7 +217,8 @@ def _next(arguments: argparse.Namespace, options: tuple[str, ...]) -> list[str]:
             skip = k + 1 < len(words) and not words[k + 1].startswith("-")
         else:
             kept.append(word)
-    return [f"next: {shlex.join(['tempose', *kept, *options])}"]
+    how = "next" if judgement.surely_helps else "may help"
+    return [f"{how}: {shlex.join(['tempose', *kept, *options])}"]
 
 
 def _needed_later(graph: PoseGraph, options: SolveOptions) -> list[str]:

@@ -81,7 +81,7 @@ class PoseGraph:
         What was subtracted from all coordinates of the world (3,), so that nothing is lost to rounding: user's coordinates
         are those of the graph plus this.
     measures
-        How the source of the edges names them: ``"b_from_a"`` if an edge (a, b) goes from i = a to j = b, as in the model and in CSV
+        How the source names edges: ``"b_from_a"`` if an edge (a, b) goes from i = a to j = b, as in the model and in CSV
         tables; ``"a_from_b"`` if it is the pose of b seen from a, as in g2o files, so that a = j and b = i. See :attr:`edge_names`.
 
     Notes

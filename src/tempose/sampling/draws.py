@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tempose._support.files import cannot_write, copy_atomically, make_directory, reason, write_atomically
+from tempose._support.files import bytes_text, cannot_write, copy_atomically, make_directory, reason, write_atomically
 from tempose._support.sealed import (
     array_bytes,
     arrays_of,
@@ -348,12 +349,28 @@ def _read_description(directory: Path) -> dict[str, Any]:
     return about
 
 
+def room_for(directory: Path, n_nodes: int, count: int) -> int:
+    """Bytes that draws will take on disk, less what is there already; a disk without that much room is refused."""
+    there = sum(file.stat().st_size for file in directory.rglob("chain-*.f64"))
+    needed = max(0, count * sum(_numbers_per_draw(n_nodes).values()) * _BYTES - there)
+    home = next((parent for parent in (directory, *directory.resolve().parents) if parent.is_dir()), Path())
+    free = shutil.disk_usage(home).free
+    if needed > free:
+        raise FileError(
+            f"{count} draws of {n_nodes} nodes need {bytes_text(needed)} in {directory.parent}, where {bytes_text(free)} are free; "
+            "ask for fewer (--draws), or write to another disk (-o)"
+        )
+    return needed
+
+
 def in_turn(shares: Sequence[float], count: int) -> Index:
     """Which of several (count,) is whose turn, so that from the first on each has had its share, to within one or so.
 
     The next is always the one with the largest share for each turn it would then have had, half of one taken off (the divisors of
     Webster and Sainte-Laguë): a longer sequence begins with the shorter one.
     """
+    if len(shares) == 1:
+        return np.zeros(count, dtype=np.int64)
     share, had = np.asarray(shares, float), np.zeros(len(shares))
     out = np.empty(count, dtype=np.int64)
     for t in range(count):

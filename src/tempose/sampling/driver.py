@@ -13,7 +13,7 @@ import numpy as np
 from tempose._support import streams
 from tempose._support.files import make_directory
 from tempose._support.parallel import cores
-from tempose._support.progress import ProgressHook, counted, silent
+from tempose._support.progress import DRAWING, WARM_UP, ProgressHook, counted, silent
 from tempose._typing import Array
 from tempose.dynamics.descent import Hook, Watch
 from tempose.errors import DrawsError
@@ -27,13 +27,22 @@ _CHECKPOINT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """What decides the draws, apart from the posterior and the sampler; random numbers are those of chains from ``first_chain``."""
+    """What decides the draws, apart from the posterior and the sampler.
+
+    ``draws_per_chain`` is one number for all chains, or one for each. Random numbers are those of chains from ``first_chain``.
+    """
 
     beta: float
     chains: int
-    draws_per_chain: int
+    draws_per_chain: int | tuple[int, ...]
     seed: int
     first_chain: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Draws of each chain."""
+        each = self.draws_per_chain
+        return (each,) * self.chains if isinstance(each, int) else each
 
 
 def sample(
@@ -61,7 +70,7 @@ def sample(
             "ids": list(posterior.graph.node_ids),
             "beta": plan.beta,
             "chains": plan.chains,
-            "draws_per_chain": plan.draws_per_chain,
+            "draws_per_chain": list(plan.counts),
             "seed": plan.seed,
             "sampler": sampler.name,
             **sampler.settings(),
@@ -69,11 +78,13 @@ def sample(
         },
     )
     stop = stop or threading.Event()
-    drawn = counted(progress, "sampling", plan.chains * plan.draws_per_chain)
+    chains = [number for number, count in enumerate(plan.counts) if count]
+    warmed = counted(progress, WARM_UP, len(chains) * sampler.warmup)
+    drawn = counted(progress, DRAWING, sum(plan.counts))
 
     def run_chain(number: int) -> None:
-        stream = plan.first_chain + number
-        writer = DrawWriter(directory, number, posterior.graph.n_nodes, mark, plan.draws_per_chain)
+        stream, wanted = plan.first_chain + number, plan.counts[number]
+        writer = DrawWriter(directory, number, posterior.graph.n_nodes, mark, wanted)
         arrays = writer.open()
         try:
             if arrays is None:
@@ -82,12 +93,14 @@ def sample(
                     if stop.is_set():
                         return
                     chain.advance(streams.of_draw(plan.seed, stream, k))
+                    warmed(1)
                 writer.checkpoint(chain.arrays())
             else:
+                warmed(sampler.warmup)
                 chain = _resumed(sampler, arrays, streams.generator(plan.seed, "start", stream), directory)
             drawn(writer.n_draws)
             saved = time.monotonic()
-            while writer.n_draws < plan.draws_per_chain and not stop.is_set():
+            while writer.n_draws < wanted and not stop.is_set():
                 made = sampler.warmup + writer.n_draws
                 draw = chain.advance(streams.of_draw(plan.seed, stream, made))
                 writer.append(draw)
@@ -102,15 +115,15 @@ def sample(
         finally:
             writer.close()
 
-    if posterior.runs_parallel or plan.chains == 1:
-        for number in range(plan.chains):
+    if posterior.runs_parallel or len(chains) == 1:
+        for number in chains:
             run_chain(number)
     else:
         posterior.potential(
             Poses.identity(posterior.graph.node_ids)
         )  # compile and build tables once, before the threads
-        with ThreadPoolExecutor(min(plan.chains, threads or cores())) as pool:
-            futures = [pool.submit(run_chain, number) for number in range(plan.chains)]
+        with ThreadPoolExecutor(max(1, min(len(chains), threads or cores()))) as pool:
+            futures = [pool.submit(run_chain, number) for number in chains]
             try:
                 wait(futures)
             except KeyboardInterrupt:
