@@ -232,7 +232,11 @@ class Solution:
 
     @property
     def nodes(self) -> NodeSummary | None:
-        """See :attr:`Analysis.nodes <tempose.analysis.analysis.Analysis.nodes>`, and so on."""
+        """Mean pose, covariance, σ of every node, a table in notebooks and by ``nodes.to_pandas()``; ``None`` if nothing is known.
+
+        From the draws around the estimate, else from the Gaussian approximation
+        (:attr:`Analysis.nodes <tempose.analysis.analysis.Analysis.nodes>`).
+        """
         return self.analysis.nodes
 
     @property
@@ -543,6 +547,10 @@ class Solution:
         return reasons
 
     @property
+    def _n_draws(self) -> int:
+        return 0 if self.draws is None else self.draws.n_draws
+
+    @property
     def _counts(self) -> str:
         return f"{describe.counts(self.graph)}: {self.status}"
 
@@ -667,6 +675,7 @@ class Solution:
             self.trace,
             self.others,
             {} if self.weighing is None else self.weighing.arrays(),
+            {} if bare or self.nodes is None else {**self.nodes.arrays(), "all_draws": np.array(self._n_draws)},
         )
         if bare:
             write_result(home, stored)
@@ -713,6 +722,21 @@ class Solution:
         proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
         posterior = Posterior(stored.graph, stored.likelihood)
         weighing = Weighing.from_arrays(stored.graph.node_ids, stored.explanations) if stored.explanations else None
+        analysis = Analysis(
+            posterior,
+            stored.estimate,
+            gauge,
+            options.beta,
+            None if draws is None else draws.of_explanation(0),
+            parameters,
+            options.noise == "auto",
+            weighing=weighing,
+            errors_shared=options.shares_errors(is_by_place(weighing)),
+            scaled_by=facts["scaling"]["variance_factor"],
+        )
+        found = 0 if draws is None else draws.n_draws
+        if stored.nodes and int(stored.nodes["all_draws"]) == found:  # else there are more by now
+            analysis = analysis.with_nodes(NodeSummary.from_arrays(gauge, stored.nodes))
         return cls(
             graph=stored.graph,
             options=options,
@@ -726,18 +750,7 @@ class Solution:
             notices=tuple(facts["notices"]),
             seconds=facts["seconds"],
             version=facts["version"],
-            analysis=Analysis(
-                posterior,
-                stored.estimate,
-                gauge,
-                options.beta,
-                None if draws is None else draws.of_explanation(0),
-                parameters,
-                options.noise == "auto",
-                weighing=weighing,
-                errors_shared=options.shares_errors(is_by_place(weighing)),
-                scaled_by=facts["scaling"]["variance_factor"],
-            ),
+            analysis=analysis,
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),
             doubts=doubts_from(facts["optimiser"]["doubts"]),

@@ -23,6 +23,7 @@ from tempose._support import streams
 from tempose._support.bars import shown
 from tempose._support.compiling import await_ahead
 from tempose._support.files import at_work_in
+from tempose._support.options import teaching
 from tempose._support.progress import DRAWING, Progress, ProgressHook
 from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
@@ -81,6 +82,7 @@ _DEEPER = 0.01  # of U: less is not worth another chain
 _FOLLOWED = 400  # nodes of robust solves whose lowest draws are followed down, to see whether the estimate is the lowest minimum
 
 
+@teaching
 def solve(
     graph: PoseGraph | str | Path,
     options: SolveOptions | None = None,

@@ -13,7 +13,12 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _LIBRARIES, _EACH_CORE = 700_000_000, 100_000_000  # bytes that NumPy, SciPy and numba map, and threads of BLAS a core
-_SAID = ("failed to map segment", "cannot allocate memory", "could not find/load shared object", "can't start new thread")
+_SAID = (
+    "failed to map segment",
+    "cannot allocate memory",
+    "could not find/load shared object",
+    "can't start new thread",
+)
 
 OUT_OF_MEMORY = (
     "out of memory: the graph, or the number of draws kept in memory, is too large for this machine; what was drawn is kept, "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tempose.errors import OptionError
 
@@ -56,3 +59,22 @@ def require(good: bool, message: str) -> None:
     """Refuse options with a message unless they are good."""
     if not good:
         raise OptionError(message)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def teaching(function: F) -> F:
+    """The same function, which says what was probably meant where it is given a keyword that it does not have."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        unknown = next((name for name in keywords if name not in known), None)
+        if unknown is not None:
+            like = difflib.get_close_matches(unknown, known, n=1)
+            hint = f"did you mean {like[0]}?" if like else f"there are {', '.join(known)}"
+            raise OptionError(f"{function.__name__} has no option {unknown!r}; {hint}")
+        return function(*arguments, **keywords)
+
+    return cast(F, checked)

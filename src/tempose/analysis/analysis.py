@@ -82,6 +82,12 @@ class Analysis:
         other.__dict__.update({name: self.__dict__[name] for name in _OF_THE_ESTIMATE if name in self.__dict__})
         return other
 
+    def with_nodes(self, nodes: NodeSummary) -> Analysis:
+        """The same with error bars that were computed before."""
+        other = replace(self)
+        other.__dict__["nodes"] = nodes
+        return other
+
     # ------------------------------------------------------------------ around the estimate
 
     @cached_property

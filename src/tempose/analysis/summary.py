@@ -7,7 +7,9 @@ Every covariance here is 6×6 in the order (rotation, position), of the world-fr
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +20,14 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.gauge import Gauge, position_determined
 from tempose.model.graph import PoseGraph
-from tempose.model.poses import Poses
+from tempose.model.poses import SHOWN, Poses, html_table
 from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
 
 _ROWS = 16384  # poses that are looked at together: draws times nodes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeSummary:
     """Means and covariances of all nodes in one gauge; the world, which has no uncertainty, is not among them.
 
@@ -61,6 +63,47 @@ class NodeSummary:
     gauge: Gauge
     source: str
     n_draws: int
+
+    def arrays(self) -> dict[str, Any]:
+        """Plain arrays, from which :meth:`from_arrays` makes it again."""
+        return {
+            "wxyz": self.mean.wxyz, "position": self.mean.position, "covariance": self.covariance,
+            "sigma_rot_deg": self.sigma_rot_deg, "sigma_pos": self.sigma_pos, "entropy": self.entropy,
+            "determined": self.determined, "n_draws": np.array(self.n_draws),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, gauge: Gauge, arrays: Mapping[str, Any]) -> NodeSummary:
+        """The inverse of :meth:`arrays`."""
+        mean = Poses(gauge.graph.reported, arrays["wxyz"], arrays["position"])
+        n_draws = int(arrays["n_draws"])
+        own = (arrays[name] for name in ("covariance", "sigma_rot_deg", "sigma_pos", "entropy"))
+        return cls(mean, *own, arrays["determined"].astype(bool), gauge, "draws" if n_draws else "laplace", n_draws)
+
+    def to_pandas(self) -> Any:
+        """A ``DataFrame``, a row for each node: mean pose ``x y z qw qx qy qz`` and ``sigma_rot_deg sigma_pos entropy``."""
+        table = self.mean.to_pandas()
+        for name in _COLUMNS:
+            table[name] = getattr(self, name)
+        return table
+
+    def __len__(self) -> int:
+        """How many nodes."""
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        rot, pos = median_sigma(self.sigma_rot_deg), median_sigma(self.sigma_pos)
+        return f"NodeSummary({len(self)} nodes, median 1σ per axis {rot:.3g}° and {pos:.3g}; {self.gauge}; from {self.source})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, *(f"{x:.4g}" for x in (*p, *(getattr(self, column)[k] for column in _COLUMNS))))
+            for k, (name, p) in enumerate(zip(self.mean.ids[:SHOWN], self.mean.position, strict=False))
+        ]
+        return html_table(("node", "x", "y", "z", *_COLUMNS), rows, len(self), str(self.gauge))
+
+
+_COLUMNS = ("sigma_rot_deg", "sigma_pos", "entropy")
 
 
 def median_sigma(sigma: Array) -> float:

@@ -14,6 +14,7 @@
 ``likelihood.npz``     of a robust solve
 ``explanations.npz``   ways to read the measurements, with their probabilities; ``poses.explanation-2.csv`` has the
                        second one's poses and error bars, and so on
+``covariances.npz``    of all nodes, as arrays, so that the first question of a result that was loaded is answered at once
 ``draws/``             the draws (:mod:`tempose.sampling.draws`), those of other explanations in ``draws/explanation-2``, …
 =====================  =====================================================================================
 
@@ -53,7 +54,7 @@ _CHECKSUMS = "files"
 _ANEW = "solve the graph again"
 _FILES = (
     "result.json", "poses.csv", "poses.g2o", "poses.tum", "edges.csv", "graph.csv", "trace.npy", "minima.npz",
-    "priors.npz", "likelihood.npz", "explanations.npz", "report.html",
+    "priors.npz", "likelihood.npz", "explanations.npz", "covariances.npz", "report.html",
 )  # fmt: skip
 
 
@@ -69,6 +70,8 @@ class StoredResult:
         Other minima of U.
     explanations
         Arrays of :class:`tempose.outliers.solutions.Weighing`, if there are any.
+    nodes
+        Arrays of :class:`tempose.analysis.summary.NodeSummary`, if they have been computed.
     """
 
     facts: Mapping[str, Any]
@@ -78,6 +81,7 @@ class StoredResult:
     trace: Array
     others: tuple[Poses, ...] = field(default=())
     explanations: Mapping[str, Any] = field(default_factory=dict)
+    nodes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_result(
@@ -98,6 +102,7 @@ def write_result(
     arrays = {
         "minima.npz": _minima(result.others),
         "explanations.npz": result.explanations,
+        "covariances.npz": result.nodes,
         "likelihood.npz": {} if result.likelihood is None else asdict(result.likelihood),
     }
     read_back = {
@@ -174,7 +179,8 @@ def read_result(home: Path) -> StoredResult:
         graph = replace(graph, measures=facts["edges_measure"])
         others, likelihood = read.arrays("minima.npz"), read.arrays("likelihood.npz")
         explanations = read.arrays("explanations.npz")
-        _check_shapes(graph, likelihood, explanations)
+        nodes = read.arrays("covariances.npz") if (home / "covariances.npz").exists() else {}
+        _check_shapes(graph, likelihood, explanations, nodes)
         return StoredResult(
             facts,
             graph,
@@ -183,12 +189,15 @@ def read_result(home: Path) -> StoredResult:
             array_of(read.content("trace.npy"), home / "trace.npy", _ANEW),
             tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
             explanations,
+            nodes,
         )
     except (KeyError, TypeError, ValueError, GraphError):
         raise DrawsError(f"{home}: not a result of this version of tempose; {_ANEW}") from None
 
 
-def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations: Mapping[str, Any]) -> None:
+def _check_shapes(
+    graph: PoseGraph, likelihood: Mapping[str, Any], explanations: Mapping[str, Any], nodes: Mapping[str, Any]
+) -> None:
     """Raise if arrays are not those of this graph."""
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
@@ -198,6 +207,14 @@ def _check_shapes(graph: PoseGraph, likelihood: Mapping[str, Any], explanations:
             raise ValueError(f"{name} is not of this graph")
     if likelihood and np.any((likelihood["freedom"] > 0.0) & (likelihood["freedom"] < 1.0)):
         raise ValueError("freedom counts numbers")
+    if nodes:
+        shown = len(graph.reported)
+        wanted_of_nodes = {
+            "wxyz": (shown, 4), "position": (shown, 3), "covariance": (shown, 6, 6), "sigma_rot_deg": (shown,),
+            "sigma_pos": (shown,), "entropy": (shown,), "determined": (shown,), "n_draws": (), "all_draws": (),
+        }  # fmt: skip
+        if {name: array.shape for name, array in nodes.items()} != wanted_of_nodes:
+            raise ValueError("covariances are not of this graph")
     if explanations:
         count = len(explanations["probability"])
         if "loose" in explanations and explanations["loose"].shape != (n,):

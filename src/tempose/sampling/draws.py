@@ -41,7 +41,8 @@ from tempose._support.sealed import (
     sealed_text,
 )
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.errors import DrawsError, FileError
+from tempose.errors import ArgumentError, DrawsError, FileError
+from tempose.model.poses import Poses
 from tempose.sampling.sampler import Draw, Reason
 
 FORMAT = 2
@@ -295,6 +296,23 @@ class Draws:
     def mean_potential(self) -> float:
         """Average of U over all draws (NaN without draws)."""
         return float(np.mean(np.concatenate(self.energies))) if self.n_draws else float("nan")
+
+    def __len__(self) -> int:
+        """Number of draws in all chains together."""
+        return self.n_draws
+
+    def __getitem__(self, k: int) -> Poses:
+        """Draw ``k`` as poses, in the graph's own coordinates, counted through all chains; from the end if negative."""
+        if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer):
+            raise ArgumentError(f"draws are numbered: draws[0] to draws[{self.n_draws - 1}], not draws[{k!r}]")
+        if not -self.n_draws <= k < self.n_draws:
+            raise ArgumentError(f"there is no draw {k}: there are {self.n_draws}, from 0")
+        row = k % self.n_draws
+        for array in self.arrays:
+            if row < len(array):
+                return Poses(self.ids, np.asarray(array[row, :, :4]), np.asarray(array[row, :, 4:]))
+            row -= len(array)
+        raise AssertionError("the draw is in one of the chains")
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         """Each draw as world_from_node quaternions (n, 4) and positions (n, 3), one at a time."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tempose._support import streams
+from tempose._support.options import teaching
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
@@ -54,6 +55,7 @@ class Simulated:
         return self.graph.with_edges(~self.is_wrong)
 
 
+@teaching
 def simulate(
     nodes: int = 50,
     *,
