@@ -28,7 +28,7 @@ from tempose.analysis.modes import Mode, Modes
 from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.analysis.shared_errors import SharedErrors
 from tempose.analysis.summary import NodeSummary, median_sigma
-from tempose.analysis.trust import Doubt, Finding, Judgement
+from tempose.analysis.trust import Doubt, Finding, Judgement, understates
 from tempose.geometry import quaternion as quat
 from tempose.model.gauge import tied_components
 from tempose.model.graph import WORLD, PoseGraph
@@ -77,6 +77,7 @@ __all__ = [
     "of_graph",
     "optimiser_trouble",
     "paper_noise",
+    "poses_alone",
     "precisions",
     "reason",
     "reliability",
@@ -258,6 +259,22 @@ def first_look(graph: PoseGraph, facts: Mapping[str, Any], links: int) -> list[s
         "poses to start from are in the file" if facts["has_poses"] else "no poses to start from are in the file"
     )
     return lines
+
+
+def poses_alone(facts: Mapping[str, Any]) -> list[str]:
+    """What is in a file of poses without edges, one line each: of ``overview.of_poses``."""
+    lines = [f"{_count(facts['n_nodes'], 'pose')} and no edges: from {facts['first']} to {facts['last']}"]
+    if facts["extent"] is not None:
+        size = " × ".join(f"{x:.4g}" for x in facts["extent"])
+        lines.append(f"{size} length units")
+    if facts["median_step"] is not None:
+        lines.append(f"{facts['path_length']:.4g} along the path, in steps of {facts['median_step']:.3g}")
+    if facts["seconds"] is not None:
+        lines.append(f"{facts['seconds']:.4g} s by their time stamps")
+    return [
+        *lines,
+        "poses can be compared (tempose eval) and converted (tempose convert); a solve needs measured edges",
+    ]
 
 
 def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
@@ -483,15 +500,15 @@ def _proof(c: Certificate) -> str:
     )
 
 
-def noise_fits(reduced_chi_square: float) -> bool:
-    """Whether the stated noise is right within a factor of √2 of σ."""
-    return 0.5 < reduced_chi_square < 2.0
+def noise_fits(test: GlobalTest) -> bool:
+    """Whether the stated noise is right within a factor of √2 of σ, and not too small by more than chance."""
+    return 0.5 < test.variance_factor < 2.0 and not understates(test)
 
 
-def noise_fit(reduced_chi_square: float) -> str:
+def noise_fit(test: GlobalTest) -> str:
     """Whether the stated noise fits."""
-    chi = reduced_chi_square
-    if noise_fits(chi):
+    chi = test.variance_factor
+    if noise_fits(test):
         return "the stated noise fits"
     return f"the noise is {'over' if chi < 1 else 'under'}stated: σ should be {math.sqrt(chi):.2g} times as large"
 

@@ -569,7 +569,7 @@ class Solution:
         ]
         chi = self.reduced_chi_square
         if math.isfinite(chi) and self.parameters is None:
-            lines.append(f"reduced χ² {chi:.3g}: {describe.noise_fit(chi)}")
+            lines.append(f"reduced χ² {chi:.3g}: {describe.noise_fit(self.global_test)}")
             lines += describe.scaling(self.options.scale, self.scaled_by)
         elif self.parameters is not None and self.verdicts is None:
             lines.append(describe.estimated_noise(graph, self.parameters))

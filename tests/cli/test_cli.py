@@ -80,6 +80,24 @@ def test_eval_agrees_with_the_library(graph: Path, solved: Path, capsys: pytest.
     assert "MRE" in capsys.readouterr().out
 
 
+def test_a_result_is_read_wherever_a_graph_or_poses_are(
+    graph: Path, solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", str(solved)]) == 0
+    said = capsys.readouterr().out
+    assert "solved already: " in said and "nodes" in said
+    assert main(["convert", str(solved), str(tmp_path / "g.g2o")]) == 0
+    np.testing.assert_allclose(
+        np.sort(tempose.read_graph(tmp_path / "g.g2o").j_from_i_t, axis=0),
+        np.sort(tempose.read_graph(graph).j_from_i_t, axis=0),
+        atol=1e-12,
+    )
+    assert main(["convert", str(solved), str(tmp_path / "p.tum"), "--poses"]) == 0
+    assert main(["info", str(tmp_path / "p.tum")]) == 0 and "poses and no edges" in capsys.readouterr().out
+    assert main(["eval", str(solved), str(solved), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.split("\n", 0)[0])["ate_rmse"] < 1e-9
+
+
 def test_info_and_convert_round_trip(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(graph), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tempose._typing import Array
 from tempose.model import precision
 from tempose.model.graph import WORLD, PoseGraph
+from tempose.model.poses import Poses
 
 
 def contents(graph: PoseGraph) -> dict[str, Any]:
@@ -120,3 +122,17 @@ def _sigma_lost(graph: PoseGraph) -> dict[str, float] | None:
 
 def _range(x: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:
     return {"least": float(x.min()), "median": float(np.median(x)), "most": float(x.max())} if len(x) else None
+
+
+def of_poses(poses: Poses, times: Array | None = None) -> dict[str, Any]:
+    """Counts and extents of poses that come without edges, as plain values; ``times`` (n,) in seconds, if they are known."""
+    steps = np.linalg.norm(np.diff(poses.position, axis=0), axis=1)
+    return {
+        "n_nodes": len(poses),
+        "first": poses.ids[0] if len(poses) else None,
+        "last": poses.ids[-1] if len(poses) else None,
+        "path_length": float(np.sum(steps)),
+        "median_step": float(np.median(steps)) if len(steps) else None,
+        "extent": np.ptp(poses.position, axis=0).tolist() if len(poses) else None,
+        "seconds": None if times is None or not len(times) else float(np.max(times) - np.min(times)),
+    }

@@ -16,6 +16,7 @@ from typing import Any
 from tempose._support.plain import plain
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.diagnostics import Level, Trouble
+from tempose.analysis.reliability import GlobalTest
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
 
@@ -23,6 +24,7 @@ __all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_fr
 
 HARDLY_DETERMINED_DEG = 30.0  # per axis: by then a frame of reference has no use
 FAR_OFF = 2.0  # factor by which error bars are too small
+NOTABLY_OFF = 1.1  # the same: 95% regions of six numbers then hold 90%; told if it is no chance
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
 MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
 
@@ -200,7 +202,11 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if wrong:
         grave = wrong > FEW_WRONG * checks.n_checked or off > FAR_OFF
         yield Finding(Doubt.CONTRADICTIONS, Trust.NOT if grave else Trust.CARE, wrong, ("--robust", "--noise", "auto"))
-    elif not evidence.noise_estimated and math.isfinite(chi) and not 0.5 < chi < 2.0:
+    elif (
+        not evidence.noise_estimated
+        and math.isfinite(chi)
+        and (not 0.5 < chi < 2.0 or understates(analysis.global_test))
+    ):
         doubt = Doubt.NOISE_UNDERSTATED if chi > 1.0 else Doubt.NOISE_OVERSTATED
         # error bars that are too wide mislead nobody, but ten times too wide they say nothing
         trust = Trust.NOT if off > FAR_OFF or off < 0.1 else Trust.CARE
@@ -213,6 +219,11 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)
+
+
+def understates(test: GlobalTest) -> bool:
+    """Whether measurements scatter more than stated, by more than chance and by more than makes no difference."""
+    return test.passed is False and test.variance_factor > NOTABLY_OFF**2
 
 
 def _error_bars(analysis: Analysis) -> Iterator[Finding]:

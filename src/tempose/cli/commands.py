@@ -173,7 +173,7 @@ def add_graph(parser: argparse.ArgumentParser, nargs: str | None = None) -> None
         "graph",
         metavar="GRAPH",
         nargs=nargs,
-        help="graph: a file (g2o, csv, Open3D, TORO, pyfg, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch)",
+        help="graph: a file (g2o, csv, Open3D, TORO, pyfg, 3DMatch log, EPFL rotations) or a folder (1DSfM, 3DMatch, a solve)",
     )
 
 

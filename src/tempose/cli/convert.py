@@ -22,7 +22,11 @@ def add_parser(commands: Commands, summary: str) -> None:
         run,
         "tempose convert graph.g2o graph.csv",
     )
-    parser.add_argument("input", metavar="IN", help="file to read (any format, also packed: .gz)")
+    parser.add_argument(
+        "input",
+        metavar="IN",
+        help="file of any format (also packed: .gz), directory of a solve, or COLMAP model",
+    )
     parser.add_argument(
         "output", metavar="OUT", help="file to write (the ending names its format: .g2o, .csv, .tum, …, also .g2o.gz)"
     )

@@ -34,11 +34,9 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "estimate",
         metavar="EST",
-        help="estimated poses: a file (g2o, tum, kitti, euroc, csv) or the directory of a solve",
+        help="estimated poses: a file (g2o, tum, kitti, euroc, csv), the directory of a solve or of sfm, or a COLMAP model",
     )
-    parser.add_argument(
-        "truth", metavar="TRUTH", help="true poses (g2o, tum, kitti, euroc, csv, or a data set that has them)"
-    )
+    parser.add_argument("truth", metavar="TRUTH", help="true poses, of any of these, or of a data set that has them")
     parser.add_argument(
         "--graph",
         metavar="FILE",
@@ -92,14 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.model.graph import WORLD
 
     path = Path(arguments.estimate)
-    of_sfm = (path / "cameras.csv").is_file()  # of 'tempose sfm'; 'tempose solve' writes poses.csv
-    file = path / ("cameras.csv" if of_sfm else "poses.csv") if path.is_dir() else path
-    estimate, _, points = read_vertices(file)
+    estimate, _, points = read_vertices(path)
     truth, _, true_points = read_vertices(arguments.truth)
     landmarks = {*points, *true_points}
     pairs = {name: getattr(arguments, name) for name in ("delta", "delta_unit", "all_pairs")}
     graph = _graph(arguments, path)
-    all_of, timed = estimate, _matched(arguments, file, estimate, truth, landmarks)
+    all_of, timed = estimate, _matched(arguments, path, estimate, truth, landmarks)
     if timed is not None:
         estimate, truth, landmarks = timed.estimate, timed.truth, set()
     errors = pose_errors(
@@ -230,8 +226,6 @@ def _graph(arguments: argparse.Namespace, estimate: Path) -> PoseGraph | None:
 
     if arguments.graph:
         return read_graph(arguments.graph)
-    if estimate.is_dir():
-        return read_graph(estimate / "graph.csv")
     try:
         return read_graph(estimate)
     except TemposeError:

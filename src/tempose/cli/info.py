@@ -23,9 +23,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Describe a graph."""
     from tempose import describe
     from tempose.analysis.overview import contents, overview, suggested
+    from tempose.io.files import holds_no_edges
     from tempose.outliers.search.triangles import cycle_facts
     from tempose.outliers.sequence import Sequence
 
+    if arguments.format is None and holds_no_edges(arguments.graph, to_read=True):
+        return _poses(arguments)
     graph = read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}
     sequence = Sequence.of(graph)
@@ -40,9 +43,34 @@ def run(arguments: argparse.Namespace) -> int:
     elif not arguments.json:
         links = 0 if sequence is None else int(sequence.is_link.sum())
         console.say(arguments, arguments.graph, *(f"  {line}" for line in describe.first_look(graph, facts, links)))
+        console.say(arguments, *_solved(Path(arguments.graph)))
         console.say(arguments, f"next: {command}")
     console.emit(arguments, {**facts, "next": command, "notices": list(graph.notices)})
     return 0
+
+
+def _poses(arguments: argparse.Namespace) -> int:
+    """Describe poses that come without edges: a trajectory, or a model of COLMAP's."""
+    from tempose import describe
+    from tempose.analysis.overview import of_poses
+    from tempose.io.files import read_poses, time_stamps
+
+    poses = read_poses(arguments.graph)
+    facts = of_poses(poses, time_stamps(arguments.graph, poses))
+    if not arguments.json:
+        console.say(arguments, arguments.graph, *(f"  {line}" for line in describe.poses_alone(facts)))
+    console.emit(arguments, facts)
+    return 0
+
+
+def _solved(home: Path) -> list[str]:
+    """What a solve has said of its result, if this is the directory of one."""
+    from tempose.io.result_directory import read_facts
+
+    if not (home / "result.json").is_file():
+        return []
+    found = read_facts(home)
+    return [f"  solved already: {found.get('headline', found.get('status'))}"]
 
 
 def _words(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from tempose.io import (
 )
 from tempose.io._held import refuse_all_but_motions
 from tempose.io._text import content_lines, is_packed, read_text
+from tempose.io.colmap.model import is_model, read_model_poses
 from tempose.io.options import ReadOptions
 from tempose.model.graph import PoseGraph
 from tempose.model.measurements import Measures
@@ -63,6 +65,10 @@ def read_graph(path: PathLike, options: ReadOptions | None = None, format: str |
     format
         One of :data:`FORMATS`, if neither the file's ending nor its content tells.
     """
+    if format is None and _solved(path) is not None and (Path(path) / "graph.csv").is_file():
+        return csvfile.read_graph(Path(path) / "graph.csv", replace(options or ReadOptions(), precision="full"))
+    if format is None and _is_colmap(path):
+        raise ParseError(path, None, "a COLMAP model holds poses and no edges; tempose sfm makes a graph of it")
     kind = _format_of(path, format)
     if kind in _NO_EDGES:
         what = f"{_NO_EDGES[kind]} files hold poses and no edges; a graph needs g2o, csv or 3dmatch"
@@ -84,10 +90,15 @@ def read_poses(path: PathLike, format: str | None = None) -> Poses:
     """Read absolute poses, ``world_from_node``.
 
     g2o vertices, a TUM, KITTI or EuRoC trajectory, a bag of ROS, a CSV table, a trajectory log; of a data set in a folder its
-    true poses; a folder of ``.camera`` files of the EPFL photographs.
+    true poses; the directory of a solve or of ``tempose sfm``; a COLMAP model, by the names of its images; a folder of
+    ``.camera`` files of the EPFL photographs.
     """
     if format is None and epfl_cameras.is_folder(path):
         return epfl_cameras.read_epfl_cameras(path)
+    if format is None and (table := _solved(path)) is not None:
+        return csvfile.read_poses(table)
+    if format is None and _is_colmap(path):
+        return read_model_poses(path)
     readers = {
         "g2o": g2o.read_poses,
         "csv": csvfile.read_poses,
@@ -115,7 +126,9 @@ def time_stamps(path: PathLike, poses: Poses, format: str | None = None) -> Arra
 
 def read_vertices(path: PathLike, format: str | None = None) -> tuple[Poses, bool, tuple[NodeId, ...]]:
     """Absolute poses, whether they are planar, and which nodes are landmarks, without an orientation: g2o and CSV say so."""
-    if not epfl_cameras.is_folder(path):
+    if format is None and (table := _solved(path)) is not None:
+        return csvfile.read_vertices(table)
+    if not epfl_cameras.is_folder(path) and not _is_colmap(path):
         kind = _format_of(path, format)
         if kind in ("g2o", "toro"):
             return g2o.read_vertices(path)
@@ -173,7 +186,9 @@ def write_graph(
 
 
 def holds_no_edges(path: PathLike, *, to_read: bool) -> bool:
-    """Whether the name of a file, or how one ``to_read`` begins, says that it is a trajectory."""
+    """Whether the name of a file, or how one ``to_read`` begins, says that it is a trajectory, or a model of COLMAP's."""
+    if to_read and _is_colmap(path):
+        return True
     kind = _by_name(path, None)
     return kind in _NO_EDGES or (to_read and kind == "csv" and euroc.is_trajectory(path))
 
@@ -232,6 +247,16 @@ def write_poses(
         "epfl-rotations": epfl_rotations.write_poses,
     }
     writers[kind](path, poses)
+
+
+def _solved(path: PathLike) -> Path | None:
+    """The table of poses in the directory of ``tempose solve`` or ``tempose sfm``."""
+    names = ("cameras.csv", "poses.csv") if Path(path).is_dir() else ()
+    return next((Path(path) / name for name in names if (Path(path) / name).is_file()), None)
+
+
+def _is_colmap(path: PathLike) -> bool:
+    return Path(path).is_dir() and is_model(Path(path))
 
 
 def _by_name(path: PathLike, format: str | None) -> str | None:

@@ -170,7 +170,7 @@ def _fit(solution: Solution) -> list[Fact]:
     chi = solution.reduced_chi_square
     if not np.isfinite(chi):
         return [Fact("fit", "unchecked", "as many unknowns as measurements", "neutral")]
-    fits = describe.noise_fits(chi)
+    fits = describe.noise_fits(solution.global_test)
     low, high = solution.global_test.bounds
     note = f"reduced χ², 1 if the stated noise is right; within {low:.3g} and {high:.3g} in 95% of such graphs"
     scale = "" if fits or solution.scaled_by != 1.0 else f"; here every σ should be {np.sqrt(chi):.2g} times as large"

@@ -173,6 +173,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "which samplers pass calibration: the right ones, the paper's, and one that is wrong on purpose",
         "Not in the paper, which checks no draws.",
     ),
+    "verdicts": Entry(
+        "how often 'trust it' is right",
+        "Not in the paper, which gives no verdicts. Simulated worlds of many kinds: whether the regions of results that are to be "
+        "trusted hold the truth.",
+    ),
     "ambiguous-loop": Entry(
         "odds of the two ways round an ambiguous loop: exact, Gaussian, and by the samplers",
         "Not in the paper, which shows no posterior with several modes.",

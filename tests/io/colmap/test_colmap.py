@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tempose.cli import main
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
+from tempose.io import read_graph, read_poses
 from tempose.io.colmap.cameras import ColmapCamera, read_camera
 from tempose.io.colmap.database import count_rows, read_database
 from tempose.io.colmap.model import ModelPoints, is_model, model_poses, read_model, write_model
@@ -66,6 +68,39 @@ def some_model() -> tuple[Poses, ModelPoints]:
         pixel=np.array([[1.5, 2.5], [3.25, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 0.1]]),
     )
     return poses, points
+
+
+def test_poses_of_a_model_are_read_like_any_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By eval, info and convert, without pycolmap; a graph it is not."""
+    poses, points = some_model()
+    model = tmp_path / "model"
+    write_model(model, poses, np.tile(K, (3, 1, 1)), np.tile([1000, 800], (3, 1)), points)
+    found = read_poses(model)
+    assert found.ids == poses.ids
+    np.testing.assert_allclose(found.position, poses.position, atol=1e-12)
+    assert np.max(quat.angle_between(found.wxyz, poses.wxyz)) < 1e-7
+    with pytest.raises(ParseError, match=r"holds poses and no edges; tempose sfm makes a graph of it"):
+        read_graph(model)
+    assert main(["info", str(model)]) == 0 and "3 poses and no edges" in capsys.readouterr().out
+    assert main(["convert", str(model), str(tmp_path / "p.csv")]) == 0
+    assert main(["eval", str(model), str(tmp_path / "p.csv"), "--json"]) == 0
+    lines = (model / "images.txt").read_text().split("\n")
+    turned = next(k for k, line in enumerate(lines) if line and not line.startswith("#"))
+    lines[turned] = " ".join(["1", "9", *lines[turned].split()[2:]])  # no unit quaternion
+    (model / "images.txt").write_text("\n".join(lines))
+    with pytest.raises(ParseError, match="is not a unit quaternion"):
+        read_poses(model)
+
+
+def test_binary_poses_are_those_of_pycolmap(tmp_path: Path) -> None:
+    pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
+    poses, points = some_model()
+    write_model(tmp_path, poses, np.tile(K, (3, 1, 1)), np.tile([1000, 800], (3, 1)), points)
+    model = pycolmap.Reconstruction(tmp_path)
+    (tmp_path / "binary").mkdir()
+    model.write_binary(tmp_path / "binary")
+    found, same = read_poses(tmp_path / "binary"), model_poses(model)
+    np.testing.assert_allclose(found.position, same.select(found.ids).position, atol=1e-12)
 
 
 def test_a_model_comes_back_as_it_was_written(tmp_path: Path) -> None:

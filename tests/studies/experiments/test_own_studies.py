@@ -18,6 +18,7 @@ from tempose.studies.experiments import (
     ergodic_error,
     random_starts,
     schemes,
+    verdicts,
 )
 from tempose.studies.linear_theory import stationary_mean
 
@@ -31,6 +32,8 @@ def small(name: str) -> list[dict[str, Any]]:
         return [cell | {"chains": 2, "steps": 64, "first": 2 * k} for k, cell in enumerate(cells)]
     if name == "random-starts":
         return [cell | {"nodes": 10, "iterations": 250} for cell in cells[:2]]
+    if name == "verdicts":
+        return [cell for cell in cells if cell["how"] == "no option"]
     if name == "laplace-coverage":
         return [cell for cell in cells if cell["graph"] < 2]
     if name == "ambiguous-loop":
@@ -45,6 +48,7 @@ STUDIES = [
     "certified-share",
     "covariance",
     "laplace-coverage",
+    "verdicts",
     "ambiguous-loop",
 ]
 
@@ -115,3 +119,23 @@ def test_pairs_of_the_covariance_study_are_two_nodes() -> None:
 def test_the_odds_of_the_loop_are_compared_in_standard_errors() -> None:
     row = {"angle_deg": 170.0, "run": "jumping", "exact": 0.8, "gaussian": 0.8, "found": 0.7, "error": 0.05}
     assert ambiguous_loop.table([row])[0]["z"] == pytest.approx(-2.0)
+
+
+def test_verdicts_are_counted_with_what_their_regions_hold() -> None:
+    def row(verdict: str, held: float | None, world: str = "plain") -> dict[str, Any]:
+        return {"world": world, "how": "no option", "verdict": verdict, "held": held}
+
+    rows = [row("trust it", 0.9), row("trust it", 1.0), row("trust it", 0.5, "odd"), row("do not trust it", None)]
+    found = {(line["world"], line["verdict"]): line for line in verdicts.table(rows)}
+    plain = found["plain", "trust it"]
+    assert (plain["results"], plain["held"], plain["mislead"]) == (2, 0.95, 0)
+    assert found["odd", "trust it"]["mislead"] == found["all", "trust it"]["mislead"] == 1
+    assert found["all", "do not trust it"]["results"] == 1 and found["all", "do not trust it"]["held"] is None
+
+
+def test_what_is_stated_too_small_is_not_to_be_trusted_as_it_is() -> None:
+    """σ stated 0.75 times: variance factor 1.8, which no chance explains; negative control: as it is."""
+    cells = [{"world": world, "how": "no option", "nodes": 40, "seed": 0} for world in ("σ stated 0.75 times", "plain")]
+    small_bars, plain = (verdicts.run(cell)[0] for cell in cells)
+    assert (small_bars["verdict"], small_bars["doubt"]) == ("trust it with care", "noise understated")
+    assert small_bars["held"] < 0.8 < plain["held"] and plain["verdict"] == "trust it"

@@ -132,12 +132,16 @@ def read_model(folder: PathLike) -> ColmapModel:
 
 @dataclass(frozen=True, eq=False)
 class _Image:
-    """Name, number of the camera, image points (k, 2), and the point each is seen of (k,), -1 for none."""
+    """Name, number of the camera, image points (k, 2), the point each is seen of (k,), -1 for none, and the pose.
+
+    The pose is COLMAP's ``cam_from_world``: ``wxyz`` and translation (7,).
+    """
 
     name: str
     camera: int
     pixel: Array
     track: Index
+    pose: Array
 
 
 class _Bytes:
@@ -199,10 +203,10 @@ def _binary_cameras(path: Path) -> dict[int, ColmapCamera]:
 def _binary_images(path: Path) -> list[_Image]:
     file, found = _Bytes(path), []
     for _ in range(file.count(69)):
-        camera = file.numbers("I7dI")[-1]
+        _, *pose, camera = file.numbers("I7dI")
         name, count = file.name(), file.count(24)
         points = np.frombuffer(file.take(24 * count), dtype=[("xy", "<f8", 2), ("point", "<i8")])
-        found.append(_Image(name, camera, points["xy"].copy(), points["point"].astype(np.int64)))
+        found.append(_Image(name, camera, points["xy"].copy(), points["point"].astype(np.int64), np.array(pose)))
     file.finish()
     return found
 
@@ -251,7 +255,7 @@ def _text_images(path: Path) -> list[_Image]:
         seen_in, points = next(lines, (number, ""))
         cells = points.split()
         try:
-            camera, name = int(words[8]), words[9]
+            camera, name, pose = int(words[8]), words[9], np.array([float(word) for word in words[1:8]])
             if len(cells) % 3:
                 raise ValueError("not in threes")
             xy = np.array([float(w) for k, w in enumerate(cells) if k % 3 < 2]).reshape(-1, 2)
@@ -260,7 +264,7 @@ def _text_images(path: Path) -> list[_Image]:
             raise ParseError(
                 path, seen_in, "expected IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then a line of X Y POINT3D_ID …"
             ) from None
-        found.append(_Image(name, camera, xy, track))
+        found.append(_Image(name, camera, xy, track, pose))
     return found
 
 
@@ -269,6 +273,22 @@ def _camera(path: Path, line: int | None, make: Callable[..., ColmapCamera], *fa
         return make(*facts)
     except ArgumentError as error:
         raise ParseError(path, line, str(error)) from None
+
+
+def read_model_poses(folder: PathLike) -> Poses:
+    """Poses ``world_from_node`` of the images of a model, text or binary; ids are their file names, in order."""
+    folder = Path(folder)
+    binary = (folder / "images.bin").exists() and (folder / "cameras.bin").exists()
+    file = folder / ("images.bin" if binary else "images.txt")
+    images = sorted(_binary_images(file) if binary else _text_images(file), key=lambda image: image.name)
+    pose = np.array([image.pose for image in images]).reshape(-1, 7)
+    off = np.abs(np.linalg.norm(pose[:, :4], axis=1) - 1.0)
+    if not np.all(np.isfinite(pose)) or np.any(off > 1e-3):
+        bad = int(np.argmax(~np.all(np.isfinite(pose), axis=1) | (off > 1e-3)))
+        raise ParseError(
+            file, None, f"the pose of image {images[bad].name!r} is not a unit quaternion and a translation"
+        )
+    return Poses.from_node_from_world([image.name for image in images], quat.normalize(pose[:, :4]), pose[:, 4:])
 
 
 def model_poses(model: Any) -> Poses:
