@@ -17,7 +17,8 @@ from tempose.io import read_poses
 from tempose.io.ply import read_ply, write_ply
 from tempose.model.poses import Poses
 from tempose.report import cloud_page as cloud
-from tempose.report.cloud_page import cloud_payload, write_cloud_page
+from tempose.report.cloud_page import CloudExtras, PairNote, cloud_payload, write_cloud_page
+from tempose.report.widgets import Fact
 from tempose.report.live import ellipsoid_mesh, refusal, serve
 from tempose.sfm.colours import jet, sigma_colours
 from tempose.sfm.files import load_scene, save_scene, write_cameras, write_clouds, write_colmap
@@ -143,14 +144,55 @@ def test_colmap_opens_the_model_and_agrees_with_its_errors(tmp_path: Path) -> No
 
 def test_the_page_is_whole_and_its_numbers_come_back(tmp_path: Path) -> None:
     scene = make_scene()
-    payload = cloud_payload(scene, "a <title>")
-    write_cloud_page(tmp_path / "cloud.html", scene, "a <title>", notices=["one <b>"], version="1")
+    names = [str(name) for name in scene.poses.ids]
+    pairs = [PairNote(names[0], names[1], "is off", True), PairNote(names[0], names[2], "has <i>few", False)]
+    extras = CloudExtras(
+        verdict=Fact("verdict", "Trust it", "all is well", "good"), notices=["one <b>"], version="1", pairs=pairs,
+        thumbnails={names[1]: b"\xff\xd8"}, files=[("points.ply", "points"), ("a b?.csv", "odd")],
+    )  # fmt: skip
+    payload = cloud_payload(scene, "a <title>", extras)
+    write_cloud_page(tmp_path / "cloud.html", scene, "a <title>", extras)
     text = (tmp_path / "cloud.html").read_text()
     assert "{{" not in text and "a &lt;title&gt;" in text and "one &lt;b&gt;" in text
     assert payload["counts"]["good"] == scene.structure.good.sum() and payload["unit"] == "m"
     low, high = payload["limits"]["sigma"]
     assert np.min(scene.structure.sigma) <= low < high <= np.max(scene.structure.sigma)
     assert payload["frusta"]["shape"] == [16 * len(scene.poses), 3]
+    assert payload["pairs"] == [[0, 1]] and [bool(c["picture"]) for c in payload["cameras"][:3]] == [False, True, False]
+    assert text.index("all is well") < text.index('id="viewer"') < text.index('<ul class="tiles">')
+    assert "has &lt;i&gt;few" in text and "1 contradict the others, 1 have no relative pose" in text
+    assert '<a href="points.ply">' in text and '<a href="a%20b%3F.csv">' in text
+    camera = payload["cameras"][0]
+    rotation, position = scene.camera_sigma
+    assert camera["rotation"] == rotation[0] and camera["position"] == position[0]
+    seen = scene.structure.used & (scene.observations.camera_of == 0)
+    assert camera["points"] == seen.sum()
+    squares = scene.structure.rms_px[scene.observations.point_of[seen]] ** 2
+    assert camera["residual"] == pytest.approx(np.sqrt(np.nanmean(squares)))
+    bare = cloud_payload(scene, "x")  # negative control
+    assert bare["pairs"] == [] and not any(camera["picture"] for camera in bare["cameras"])
+
+
+@pytest.mark.parametrize("looking", ["ahead", "down", "round"])
+def test_the_scene_stands_upright_however_the_world_is_turned(looking: str) -> None:
+    """Level cameras in a world where z is up, turned by any rotation: what was up is up again."""
+    rng = np.random.default_rng(3)
+    spread = {"ahead": 0.3, "down": 0.05}
+    heading = np.linspace(0.0, 2.0 * np.pi, 12) if looking == "round" else rng.normal(0.0, spread[looking], 12)
+    pitch = np.full(12, -np.pi / 2 if looking == "down" else -0.2)
+    forward = np.stack([np.cos(pitch) * np.sin(heading), np.cos(pitch) * np.cos(heading), np.sin(pitch)], axis=1)
+    right = np.stack([np.cos(heading), -np.sin(heading), np.zeros(12)], axis=1)
+    world_from_camera = np.stack([right, np.cross(forward, right), forward], axis=2)
+    turn = quat.to_matrix(quat.normalize(rng.normal(size=4)))
+    wxyz = quat.from_matrix(turn @ world_from_camera)
+    scene = make_scene()
+    turned = Scene.upright.func(replace(scene, poses=Poses(tuple(map(str, range(12))), wxyz, rng.normal(size=(12, 3)))))
+    np.testing.assert_allclose(turned @ turned.T, np.eye(3), atol=1e-12)
+    assert np.linalg.det(turned) == pytest.approx(1.0)
+    up = (
+        turn[:, 1] if looking == "down" else turn[:, 2]
+    )  # aerial photographs are a map: up is where their upper edges are
+    assert turned[2] @ up > 0.99
 
 
 def test_frusta_end_where_the_image_corners_are() -> None:
@@ -203,10 +245,15 @@ def hostile_scene() -> Scene:
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_names_of_photographs_do_not_run_on_the_page(tmp_path: Path) -> None:
-    write_cloud_page(tmp_path / "cloud.html", hostile_scene(), HOSTILE[1], notices=HOSTILE)
+    scene = hostile_scene()
+    names = [str(name) for name in scene.poses.ids]
+    pairs = [PairNote(names[0], names[1], HOSTILE[0], True)]
+    files = [(name, name) for name in HOSTILE]
+    extras = CloudExtras(notices=HOSTILE, pairs=pairs, files=files, verdict=Fact(HOSTILE[0], HOSTILE[1], HOSTILE[2]))
+    write_cloud_page(tmp_path / "cloud.html", scene, HOSTILE[1], extras)
     document, said = shown((tmp_path / "cloud.html").as_uri(), tmp_path / "profile")
     assert "<title>hit" not in document and "<title>1" not in document
-    assert "CONSOLE" not in said or "WebGL" in said
+    assert 'data-ready="yes"' in document and "CONSOLE" not in said  # no warning of WebGL either
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from tempose.sfm.scene import Scene
 
 FEATURES = "features.db"
+_FILES = (
+    ("cameras.csv", "cameras with error bars"),
+    ("points.ply", "points in the colours of the photographs"),
+    ("points_sigma.ply", "points coloured by σ"),
+    ("colmap/", "a COLMAP model"),
+    ("scene.npz", "everything, for tempose view and Python"),
+    ("sfm.json", "all numbers of this page, and why pairs were left out"),
+)  # beside the page, whatever the source
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -146,7 +154,7 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
     errors = None if truth is None else _errors(found.scene, truth)
     facts = found.facts()
-    _write(home, found, facts, options, errors)
+    _write(home, found, facts, options, errors, images)
     console.notice(arguments, *found.notices)
     console.table(arguments, _summary(found, facts), f"{source}: {len(views)} views")
     if errors is not None and truth is not None:
@@ -178,14 +186,22 @@ def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
         )
 
 
-def _write(home: Path, found: Reconstruction, facts: dict[str, Any], options: SfmOptions, errors: Fact | None) -> None:
+def _write(
+    home: Path,
+    found: Reconstruction,
+    facts: dict[str, Any],
+    options: SfmOptions,
+    errors: Fact | None,
+    images: Path | None,
+) -> None:
     from importlib import metadata
 
     from tempose._support.files import write_atomically
     from tempose._support.plain import json_text
     from tempose.io import write_graph
-    from tempose.report.cloud_page import write_cloud_page
+    from tempose.report.cloud_page import CloudExtras, PairNote, write_cloud_page
     from tempose.sfm import files, words
+    from tempose.sfm.thumbnails import thumbnails
 
     files.save_scene(home / files.SCENE, found.scene)
     files.write_cameras(home / files.CAMERAS, found.scene)
@@ -200,15 +216,41 @@ def _write(home: Path, found: Reconstruction, facts: dict[str, Any], options: Sf
         ("seed", str(options.seed)),
         *((f"seconds, {name}", f"{value:.1f}") for name, value in found.seconds.items()),
     ]
-    write_cloud_page(
-        home / "report.html",
-        found.scene,
-        home.resolve().name,
-        [] if errors is None else [errors],
-        settings,
-        found.notices,
-        metadata.version("tempose"),
+    extras = CloudExtras(
+        verdict=_verdict(facts),
+        facts=[] if errors is None else [errors],
+        settings=settings,
+        notices=found.notices,
+        version=metadata.version("tempose"),
+        pairs=[
+            PairNote(*one["pair"], one["why"], contradicts)
+            for name, contradicts in (("distrusted", True), ("refused", False))
+            for one in facts[name]
+        ],
+        thumbnails=thumbnails(images, map(str, found.scene.poses.ids)),
+        files=[*_FILES, ("graph.csv", "the pose graph of the pairs")],
     )
+    write_cloud_page(home / "report.html", found.scene, home.resolve().name, extras)
+
+
+def _verdict(facts: dict[str, Any]) -> Fact:
+    from tempose.analysis.trust import Trust
+    from tempose.report.widgets import Fact, Tone
+    from tempose.sfm import words
+
+    trust, why = words.photographs(
+        facts["n_views"],
+        facts["n_cameras"],
+        facts["n_pairs_in_graph"] + len(facts["distrusted"]),
+        len(facts["distrusted"]),
+    )
+    tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
+    lines = [why]
+    if facts["median_sigma_pos"] is not None:
+        lines.append(
+            f"median 1σ per axis of a camera: {facts['median_sigma_rot_deg']:.2g}° and {facts['median_sigma_pos']:.2g} {facts['unit']}"
+        )
+    return Fact("verdict", trust.capitalize(), "\n".join(lines), tones[trust])
 
 
 def _summary(found: Reconstruction, facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -316,7 +358,7 @@ def _add_error_bars(
         "notices": list(notices),
         "seconds": round(seconds, 2),
     }
-    _write_model(home, given, facts, notices, errors)
+    _write_model(home, given, facts, notices, errors, Path(arguments.images) if arguments.images else None)
     console.notice(arguments, *notices)
     console.table(arguments, _model_summary(given, facts), f"{source}: {len(given.posterior.bundle.names)} photographs")
     if errors is not None and truth is not None:
@@ -327,16 +369,22 @@ def _add_error_bars(
 
 
 def _write_model(
-    home: Path, given: GivenModel, facts: dict[str, Any], notices: tuple[str, ...], errors: Fact | None
+    home: Path,
+    given: GivenModel,
+    facts: dict[str, Any],
+    notices: tuple[str, ...],
+    errors: Fact | None,
+    images: Path | None,
 ) -> None:
     from importlib import metadata
 
     from tempose._support.files import write_atomically
     from tempose._support.plain import json_text
-    from tempose.report.cloud_page import write_cloud_page
+    from tempose.report.cloud_page import CloudExtras, write_cloud_page
     from tempose.report.widgets import Fact
     from tempose.sfm import files
     from tempose.sfm import given as models
+    from tempose.sfm.thumbnails import thumbnails
 
     files.save_scene(home / files.SCENE, given.scene)
     files.write_cameras(home / files.CAMERAS, given.scene, models.camera_shares(given.posterior))
@@ -350,16 +398,21 @@ def _write_model(
         for label, text in _model_summary(given, facts)
         if label not in ("verdict", "photographs", "points")
     ]
-    head = [Fact("verdict", "trust" if facts["trusted"] else "do not trust", facts["verdict"])]
-    write_cloud_page(
-        home / "report.html",
-        given.scene,
-        home.resolve().name,
-        head if errors is None else [*head, errors],
-        settings,
-        notices,
-        metadata.version("tempose"),
+    trusted = facts["trusted"]
+    verdict = Fact(
+        "verdict", "Trust it" if trusted else "Do not trust it", facts["verdict"].removeprefix("do not trust this: "),
+        "bad" if not trusted else "warn" if any(not one.is_fatal for one in given.doubts) else "good",
+    )  # fmt: skip
+    extras = CloudExtras(
+        verdict=verdict,
+        facts=[] if errors is None else [errors],
+        settings=settings,
+        notices=notices,
+        version=metadata.version("tempose"),
+        thumbnails=thumbnails(images, map(str, given.scene.poses.ids)),
+        files=[*_FILES, ("intrinsics.csv", "intrinsics with error bars"), ("points.csv", "points with error bars")],
     )
+    write_cloud_page(home / "report.html", given.scene, home.resolve().name, extras)
 
 
 def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, str]]:

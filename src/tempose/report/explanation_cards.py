@@ -53,7 +53,7 @@ class ExplanationCard:
 
 @dataclass(frozen=True, eq=False)
 class Explanations:
-    """The block on top of the page.
+    """The block below the picture.
 
     Parameters
     ----------

@@ -82,6 +82,28 @@ class Trace:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Another explanation of the same measurements, or another mode: what differs from the first, shaped as in :class:`ReportData`.
+
+    Parameters
+    ----------
+    label
+        What it is called, with its probability.
+    """
+
+    label: str
+    positions: Array
+    world_from_node_wxyz: Array
+    sigma_rot_deg: Array | None = None
+    sigma_pos: Array | None = None
+    position_covariance: Array | None = None
+    edge_rotation_deg: Array
+    edge_translation: Array
+    edge_surprise: Array | None = None
+    edge_outlier: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportData:
     """All that the page shows: plain arrays and strings.
 
@@ -96,7 +118,7 @@ class ReportData:
     details
         Tiles at the end of the page.
     explanations
-        Competing explanations, above everything; ``None`` if there is nothing to choose between.
+        Competing explanations, below the picture; ``None`` if there is nothing to choose between.
     settings
         The settings of the run, name and value.
     notices
@@ -138,6 +160,8 @@ class ReportData:
         ``None`` if all are poses.
     fix_nodes, fix_positions
         Positions measured in the world, shape (k, 3), and the nodes they are about, shape (k,).
+    label, variants
+        What the poses above are called where there are others to switch to, and these.
     traces, histograms
         Curves over the run, and histograms beyond those of residuals and sigmas.
     version
@@ -177,6 +201,8 @@ class ReportData:
     kind: Index | None = None
     fix_nodes: Index | None = None
     fix_positions: Array | None = None
+    label: str = ""
+    variants: Sequence[Variant] = ()
     traces: Sequence[Trace] = ()
     histograms: Sequence[Histogram] = ()
     version: str = ""
@@ -208,6 +234,10 @@ class ReportData:
         draws = self.draw_positions
         if draws is not None and (draws.ndim != 3 or draws.shape[1:] != (n, 3)):
             raise GraphError(f"report: draw_positions has shape {draws.shape}, expected (k, {n}, 3)")
+        for variant in self.variants:
+            for name in ("positions", "world_from_node_wxyz", "edge_rotation_deg", "edge_translation"):
+                if np.shape(getattr(variant, name)) != expected[name]:
+                    raise GraphError(f"report: {name} of {variant.label!r} is not of shape {expected[name]}")
         self._check_values(n, m)
 
     def _check_values(self, n: int, m: int) -> None:
@@ -253,9 +283,14 @@ def render_page(data: ReportData) -> str:
         data.settings,
         _SCRIPTS,
         page_payload(data),
-        banner(data.verdict) + ("" if data.explanations is None else data.explanations.html()),
+        banner(data.verdict),
     )
-    return frame.around("page.html", {"gauge": text(data.gauge), "details": details_box(data.details)})
+    parts = {
+        "gauge": text(data.gauge),
+        "explanations": "" if data.explanations is None else data.explanations.html(),
+        "details": details_box(data.details),
+    }
+    return frame.around("page.html", parts)
 
 
 def page_payload(data: ReportData) -> dict[str, Any]:
@@ -289,7 +324,7 @@ def page_payload(data: ReportData) -> dict[str, Any]:
             "edge_rotation_deg": colour_limits(data.edge_rotation_deg),
             "edge_translation": colour_limits(data.edge_translation),
         },
-        "ellipsoids": _ellipsoids(data) if placed else None,
+        "ellipsoids": _ellipsoids(data.position_covariance) if placed else None,
         "edges": pack(data.edges, "<u4"),
         "edge_rotation_deg": pack(data.edge_rotation_deg, "<f4"),
         "edge_translation": pack(data.edge_translation, "<f4"),
@@ -301,6 +336,8 @@ def page_payload(data: ReportData) -> dict[str, Any]:
         else None,
         "kind": None if data.kind is None else pack(data.kind, "<u4"),
         "fixes": _fixes(data, origin) if placed else None,
+        "label": data.label,
+        "variants": [_variant(one, origin, placed) for one in data.variants],
         "histograms": [histogram_bins(h) for h in _all_histograms(data)],
         "traces": [_trace(t) for t in data.traces],
     }
@@ -334,11 +371,28 @@ def _fixes(data: ReportData, origin: Array) -> dict[str, Any] | None:
     return {"nodes": pack(data.fix_nodes, "<u4"), "positions": pack(data.fix_positions - origin, "<f4")}
 
 
-def _ellipsoids(data: ReportData) -> dict[str, Any] | None:
+def _variant(variant: Variant, origin: Array, placed: bool) -> dict[str, Any]:
+    """Return what differs from the first, under the same names."""
+    where = places(variant.positions, variant.world_from_node_wxyz)[0]
+    return {
+        "label": variant.label,
+        "positions": pack(where - origin, "<f4"),
+        "wxyz": pack(quantise(variant.world_from_node_wxyz, 1 / 32767), "<i2"),
+        "sigma_pos": pack_optional(variant.sigma_pos if placed else None),
+        "sigma_rot_deg": pack_optional(variant.sigma_rot_deg),
+        "ellipsoids": _ellipsoids(variant.position_covariance) if placed else None,
+        "edge_rotation_deg": pack(variant.edge_rotation_deg, "<f4"),
+        "edge_translation": pack(variant.edge_translation, "<f4"),
+        "edge_surprise": pack_optional(variant.edge_surprise),
+        "edge_outlier": pack_optional(variant.edge_outlier),
+    }
+
+
+def _ellipsoids(position_covariance: Array | None) -> dict[str, Any] | None:
     """Return the position covariances (xx, xy, xz, yy, yz, zz) of the nodes that have one."""
-    if data.position_covariance is None:
+    if position_covariance is None:
         return None
-    covariance = np.asarray(data.position_covariance, dtype=np.float64)
+    covariance = np.asarray(position_covariance, dtype=np.float64)
     nodes = np.flatnonzero(np.isfinite(covariance).all(axis=(1, 2)))
     nodes = nodes[_spread(len(nodes), MAX_ELLIPSOIDS)]
     rows, columns = np.triu_indices(3)

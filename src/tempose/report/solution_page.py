@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tempose import describe
-from tempose._typing import Index
+from tempose._typing import Array, Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.analysis.overview import precisions
-from tempose.analysis.summary import median_sigma
+from tempose.analysis.summary import NodeSummary, median_sigma
 from tempose.analysis.trust import Trust
 from tempose.geometry import align
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.residuals import residuals
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
 from tempose.report.explanation_cards import ExplanationCard, Explanations
-from tempose.report.page import ReportData, Trace, places, write_page
+from tempose.report.page import ReportData, Trace, Variant, places, write_page
 from tempose.report.widgets import Fact, Histogram, Tone
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
+_MOST_VARIANTS = 8  # to switch between
 _WHAT_HOLDS = (
-    "The measurements can be read in more than one way: each explanation calls different ones wrong. Poses, error bars and draws "
-    "on the rest of this page hold if explanation 1 is the true one; the probabilities of edges take all explanations into account."
+    "The measurements can be read in more than one way: each explanation calls different ones wrong. Picture and tables show the "
+    "explanation that is chosen above the picture; all other numbers hold if explanation 1 is the true one."
 )
+_GROUPS = {
+    **dict.fromkeys(
+        ("edges that contradict the rest", "distrusted edges", "fit", "proof", "estimated noise", "noise", "share of inliers",
+         "graph consistency", "reliability", "precisions"), "Do the measurements agree?"
+    ),
+    **dict.fromkeys(
+        ("median rotation σ", "median position σ", "error to truth", "modes", "draws"), "How sure are the poses?"
+    ),
+    **dict.fromkeys(("status", "U at the estimate", "mean U of the draws"), "The run"),
+}  # fmt: skip
+"""Heading of each tile; what has none is about the measurements."""
 
 
 def report_data(solution: Solution, truth: Poses | None = None, length_unit: str = "units") -> ReportData:
@@ -38,6 +52,7 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
     between = graph.is_relative
     fixes = np.flatnonzero((graph.edge_j == graph.world) & (graph.ranks[1] == graph.dimension))
     verdicts = solution.verdicts
+    label, variants = _variants(solution)
     return ReportData(
         title=Path(graph.origin.get("file", "pose graph")).name,
         subtitle=describe.counts(graph),
@@ -69,6 +84,8 @@ def report_data(solution: Solution, truth: Poses | None = None, length_unit: str
         kind=_kinds(graph)[:shown],
         fix_nodes=graph.edge_i[fixes],
         fix_positions=graph.j_from_i_t[fixes] + graph.world_origin,
+        label=label,
+        variants=variants,
         traces=_traces(solution),
         histograms=_histograms(solution),
         version=solution.version,
@@ -95,7 +112,6 @@ def plot(solution: Solution, path: str | Path | None = None, truth: Poses | None
 
 def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
     facts = [
-        _trust(solution),
         Fact(
             "status",
             solution.status,
@@ -145,7 +161,9 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             note += f"; without: {plain.mean_rotation_deg:.3g}°, {plain.mean_translation:.3g} {unit}"
         value = f"{errors.mean_rotation_deg:.3g}°, {errors.mean_translation:.3g} {unit}"
         facts.append(Fact("error to truth", value, note))
-    return facts
+    order = list(dict.fromkeys(_GROUPS.values()))
+    grouped = [replace(fact, group=_GROUPS.get(fact.label, order[0])) for fact in facts]
+    return sorted(grouped, key=lambda fact: order.index(fact.group))
 
 
 def _trust(solution: Solution) -> Fact:
@@ -242,7 +260,7 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
             rows.append(("median σ", f"{rot:.3g}°" + (f" and {pos:.3g} {unit}" if np.isfinite(pos) else "")))
         cards.append(
             ExplanationCard(
-                f"Explanation {k + 1}" + (", shown on this page" if k == 0 else ""), share, rows,
+                f"Explanation {k + 1}", share, rows,
                 places(one.poses.position[:shown], one.poses.wxyz[:shown])[0], elsewhere[k, :shown],
                 ends[kept], ends[one.given_up],
             )
@@ -250,6 +268,52 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
     assert solution.weighing is not None
     headline = describe.contested(solution.weighing)
     return Explanations(headline[0].upper() + headline[1:], _WHAT_HOLDS, cards, graph.is_planar)
+
+
+def _variants(solution: Solution) -> tuple[str, list[Variant]]:
+    """What else the poses may be, to switch to: the other explanations, else the other modes; and what the first is called."""
+    graph, modes, found = solution.graph, solution.modes, solution.explanations
+    if len(found) > 1:
+        shares = describe.shares([one.probability for one in found])
+        names = [f"explanation {k + 1}, {share}" for k, share in zip(range(len(found)), shares, strict=False)]
+        others = [
+            _variant(
+                graph, names[k], found[k].poses, solution.explanation_nodes(k), solution.analysis.explanation(k).surprise,
+                1.0 - solution.explanation_inliers(k),
+            )
+            for k in range(1, min(len(found), _MOST_VARIANTS))
+        ]  # fmt: skip
+        return names[0], others
+    if modes is None or len(modes) < 2:
+        return "", []
+    shares = describe.shares([mode.probability for mode in modes.modes])
+    names = [f"mode {k + 1}" + (f", {share}" if modes.weighed else "") for k, share in enumerate(shares)]
+    others = []
+    for k in [k for k in range(len(modes)) if k != modes.home][: _MOST_VARIANTS - 1]:
+        poses = modes[k].poses
+        there = Poses(poses.ids, *solution.gauge.align(poses.wxyz, poses.position, solution.estimate))
+        surprise = replace(solution.analysis, estimate=poses, draws=None).surprise
+        others.append(_variant(graph, names[k], there, solution.mode_nodes(k), surprise, None))
+    return names[modes.home], others
+
+
+def _variant(
+    graph: PoseGraph, label: str, poses: Poses, nodes: NodeSummary | None, surprise: Array, outlier: Array | None
+) -> Variant:
+    shown, between = len(graph.reported), graph.is_relative
+    r = residuals(graph, poses)
+    return Variant(
+        label=label,
+        positions=poses.position[:shown] + graph.world_origin,
+        world_from_node_wxyz=poses.wxyz[:shown],
+        sigma_rot_deg=None if nodes is None else nodes.sigma_rot_deg[:shown],
+        sigma_pos=None if nodes is None else nodes.sigma_pos[:shown],
+        position_covariance=None if nodes is None else nodes.covariance[:shown, 3:, 3:],
+        edge_rotation_deg=np.where(graph.has_rotation, np.degrees(r.angle), np.nan)[between],
+        edge_translation=np.linalg.norm(r.translation, axis=1)[between],
+        edge_surprise=surprise[between],
+        edge_outlier=None if outlier is None else outlier[between],
+    )
 
 
 def _condition(solution: Solution) -> str:

@@ -40,12 +40,15 @@ class Fact:
         One line of explanation under the value.
     tone
         Colour and symbol of the tile.
+    group
+        Heading of the tiles that it stands among; none if empty.
     """
 
     label: str
     value: str
     note: str = ""
     tone: Tone = "neutral"
+    group: str = ""
 
     def __post_init__(self) -> None:
         if self.tone not in _MARK:
@@ -274,8 +277,13 @@ def tile(fact: Fact) -> str:
 
 
 def tiles(facts: Sequence[Fact]) -> str:
-    """A grid of tiles, or nothing."""
-    return '<ul class="tiles">{}</ul>'.format("\n".join(map(tile, facts))) if facts else ""
+    """A grid of tiles for each group, in the order of their first tiles; or nothing."""
+    out = []
+    for group in dict.fromkeys(fact.group for fact in facts):
+        heading = f'<h2 class="group-name">{text(group)}</h2>' if group else ""
+        grid = "\n".join(tile(fact) for fact in facts if fact.group == group)
+        out.append(f'{heading}<ul class="tiles">{grid}</ul>')
+    return "\n".join(out)
 
 
 def banner(fact: Fact | None) -> str:

@@ -13,6 +13,8 @@ from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
 from tempose.sfm.points import Observations, Structure, rms_sigma
 
+_LEVEL_WEIGHT = 0.1  # of the images' upper edges beside their rows, in finding what is up
+
 
 @dataclass(frozen=True)
 class SceneGauge:
@@ -98,3 +100,29 @@ class Scene:
         if np.linalg.norm(together) < 0.2:
             together = forward[0]
         return np.asarray(together / np.linalg.norm(together))
+
+    @cached_property
+    def upright(self) -> Array:
+        """Rows right, forward and up (3, 3) of the scene as people stand in it: cameras are held level, and look forward on average.
+
+        Up is the direction that is most nearly square to all image rows, on the side of the images' upper edges.
+        """
+        sideways = quat.rotate(self.poses.wxyz, np.array([1.0, 0.0, 0.0]))
+        upwards = quat.rotate(self.poses.wxyz, np.array([0.0, -1.0, 0.0]))
+        mean = upwards.mean(axis=0)
+        mean = mean / np.linalg.norm(mean) if np.linalg.norm(mean) > 1e-6 else upwards[0]
+        # rows that are all parallel leave a choice: the mean of the upper edges decides
+        square = sideways.T @ sideways / len(sideways) + _LEVEL_WEIGHT * (np.eye(3) - np.outer(mean, mean))
+        up = np.linalg.eigh(square)[1][:, 0]
+        up = up * (1.0 if up @ mean >= 0.0 else -1.0)
+        for direction in (
+            self.viewing_direction,
+            mean,
+            upwards[0],
+            sideways[0],
+        ):  # straight down has no forward of its own
+            forward = direction - (direction @ up) * up
+            if np.linalg.norm(forward) > 0.1:
+                break
+        forward = forward / np.linalg.norm(forward)
+        return np.stack([np.cross(forward, up), forward, up])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tempose.analysis.trust import Trust
 from tempose.describe import listed
 from tempose.sfm.given import GivenModel, ModelDoubt
 from tempose.sfm.pairs import Pairs
@@ -94,6 +95,29 @@ def notices(views: Views, first: Pairs, pairs: Pairs, found: Synchronised) -> tu
     if wrong:
         out.append(f"{wrong} of {len(pairs)} pairs contradict the others and are left out")
     return tuple(out)
+
+
+def photographs(n_views: int, n_cameras: int, n_pairs: int, n_wrong: int) -> tuple[Trust, str]:
+    """Whether a reconstruction of photographs may be used, and why.
+
+    Parameters
+    ----------
+    n_views, n_cameras
+        Photographs that were given and that have a place.
+    n_pairs, n_wrong
+        Pairs with a relative pose, and those that contradict the others.
+    """
+    lost = n_views - n_cameras
+    reasons = []
+    if lost:
+        reasons.append(f"{lost} of {n_views} photographs do not hang together with the rest")
+    if n_wrong:
+        reasons.append(f"{n_wrong} of {n_pairs} pairs contradict the others and are left out")
+    if 2 * lost > n_views:
+        return Trust.NOT, "; ".join(reasons)
+    if reasons:
+        return Trust.CARE, "; ".join(reasons)
+    return Trust.TRUST, f"all {n_views} photographs have a place, and their {n_pairs} pairs agree with each other"
 
 
 def gauge(fixed: SceneGauge) -> str:

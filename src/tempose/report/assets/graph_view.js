@@ -9,6 +9,7 @@ const MOST_CAMERAS = 3000;
 const MOST_GHOST_LINES = 120000;
 const CAMERA = [[-0.6, -0.45, 0.8], [0.6, -0.45, 0.8], [0.6, 0.45, 0.8], [-0.6, 0.45, 0.8], [-0.25, -0.5, 0.8], [0, -0.72, 0.8], [0.25, -0.5, 0.8], [0, 0, 0]];
 const CAMERA_LINES = [[7, 0], [7, 1], [7, 2], [7, 3], [0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6]];
+const MANY_WORST = 60; // highlighted edges from here on are thin and lie below the others
 const INK = 0.55; // opacities of all ellipsoids together, as a share of the picture: more of them, and each is fainter
 
 class GraphView extends View {
@@ -60,10 +61,12 @@ class GraphView extends View {
     const list = [this.keep("grid", () => this.grid())];
     if (options.draws && scene.draws) list.push(this.keep("draws", () => this.ghosts()));
     if (options.ellipsoids && scene.ellipsoids) list.push(this.keep("balls", () => this.balls()));
+    const marked = options.worst && scene.worst.length ? this.keep("worst", () => this.worst()) : [];
+    if (marked.length === 1) list.push(...marked); // so many that they would bury the rest
     if (options.edges) list.push(this.keep("edges", () => this.edges()));
     if (options.truth && scene.truth) list.push(...this.keep("truth", () => this.truth()));
     if (options.fixes && scene.fixes) list.push(...this.keep("fixes", () => this.fixes()));
-    if (options.worst && scene.worst.length) list.push(...this.keep("worst", () => this.worst()));
+    if (marked.length > 1) list.push(...marked);
     if (options.poses !== "dots") list.push(...this.keep("poses", () => (options.poses === "axes" ? this.poseAxes() : this.poseCameras())));
     return list.concat(this.keep("nodes", () => this.nodes()));
   }
@@ -89,7 +92,8 @@ class GraphView extends View {
   worst() {
     const places = this.ends(this.scene.worst);
     const red = parseColour(this.theme.bad);
-    return [[5, 0.22], [2, 1]].map(([width, alpha]) => ({ kind: "strokes", places, colour: allPainted(places.length / 6, red, alpha), width }));
+    const styles = this.scene.worst.length > MANY_WORST ? [[1, Math.max(0.12, 20 / this.scene.worst.length)]] : [[5, 0.22], [2, 1]];
+    return styles.map(([width, alpha]) => ({ kind: "strokes", places, colour: allPainted(places.length / 6, red, alpha), width }));
   }
 
   ghosts() {
@@ -162,7 +166,7 @@ class GraphView extends View {
 
   nodeRadius() {
     const { n } = this.scene;
-    const base = n <= 60 ? 5 : n <= 600 ? 3.6 : n <= 6000 ? 2.5 : n <= 20000 ? 1.6 : 1.2;
+    const base = this.width < 620 ? Math.min(3.2, n <= 600 ? 3.2 : n <= 6000 ? 2 : 1.2) : n <= 60 ? 5 : n <= 600 ? 3.6 : n <= 6000 ? 2.5 : n <= 20000 ? 1.6 : 1.2;
     return this.options.poses === "dots" ? base : Math.min(base, 2.2);
   }
 
@@ -333,10 +337,4 @@ class GraphView extends View {
     if (scene.layout === "directions") entries.push(this.line("no positions: viewing directions"), this.line("on the unit sphere"));
     return entries;
   }
-}
-
-/** How much larger or smaller than they are things are drawn. */
-function sizeWords(factor) {
-  if (factor === 1) return "true size";
-  return factor > 1 ? `${tickText(factor)} times enlarged` : `drawn ${tickText(Number((1 / factor).toPrecision(2)))} times smaller`;
 }

@@ -58,7 +58,7 @@ function connectControls(viewer, scene) {
     const dimension = scene.planar ? 2 : 3;
     const level = LEVELS[chosen("level")];
     byId("factor-value").textContent = `×${tickText(factor)}`;
-    byId("content").textContent = `${level.name}${level.name === "95%" ? `, ${tickText(Number(level.sigmas[dimension].toFixed(2)))}σ,` : ""} holds ${level.holds[dimension]} % of a Gaussian in ${dimension}-D.`;
+    byId("content").textContent = `${number(level.sigmas[dimension])}σ hold ${level.holds[dimension]} % of a Gaussian in ${dimension === 2 ? "the plane" : "space"}.`;
     const up = byId("up").value;
     viewer.set({
       colour: byId("colour").value, poses: chosen("poses"), edges: byId("edges").checked, edgeColour: byId("edge-colour").value,
@@ -90,34 +90,34 @@ function offer(select, kinds) {
 
 /** Slider place 0…100 → factor 0.01…100, rounded to two digits; 50 is the true size. */
 const factorOf = (place) => Number((10 ** ((place - 50) / 25)).toPrecision(2));
-const placeOf = (factor) => Math.round(50 + 25 * Math.log10(factor));
+const placeOf = (factor) => 50 + 25 * Math.log10(factor);
 
 /** The factor at which a typical ellipsoid is seen and does not hide the graph: true size unless it is tiny or as large as the graph. */
 function fittingFactor(scene) {
   const share = (2 * scene.typicalSigma()) / scene.radius;
   const round = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100];
-  if (share > 0.25) return round.filter((factor) => factor * share <= 0.12).pop() || 0.01;
+  if (share > 0.2) return round.filter((factor) => factor * share <= 0.12).pop() || 0.01;
   return round.filter((factor) => factor === 1 || (factor > 1 && factor * share <= 0.02)).pop();
 }
 
-/** Buttons for the explanations; a card on top of the page chooses its own, too. */
+/** A button above the picture for each explanation; the card of one chooses it, too. */
 function connectVariants(viewer, scene, tables) {
   const labels = [scene.label, ...scene.variants.map((variant) => variant.label)];
-  byId("variant-row").hidden = labels.length < 2;
   if (labels.length < 2) return;
+  const strip = byId("variants");
   const cards = [...document.querySelectorAll(".explanation")];
   const choose = (k) => {
     viewer.choose(k);
-    byId("variant").value = k;
+    buttons.forEach((button, at) => button.setAttribute("aria-pressed", at === k));
     cards.forEach((card, at) => card.classList.toggle("on", at === k));
     tables.forEach((table) => table.refresh());
     showSelection(viewer, scene, viewer.selected);
   };
-  byId("variant").replaceChildren(...labels.map((label, k) => make("option", { value: k }, label)));
-  byId("variant").addEventListener("input", (event) => { event.stopPropagation(); choose(Number(byId("variant").value)); });
-  cards.forEach((card, k) => {
-    if (k >= labels.length) return;
-    card.append(make("button", { type: "button", class: "look", onclick: () => { choose(k); byId("viewer").scrollIntoView({ behavior: "smooth", block: "nearest" }); } }, "Show in the picture"));
+  const buttons = labels.map((label, k) => make("button", { type: "button", onclick: () => choose(k) }, label[0].toUpperCase() + label.slice(1)));
+  strip.hidden = false;
+  strip.append(make("span", {}, "The measurements allow more than one answer:"), ...buttons);
+  cards.slice(0, labels.length).forEach((card, k) => {
+    card.append(make("button", { type: "button", class: "look", onclick: () => { choose(k); strip.scrollIntoView({ behavior: "smooth", block: "start" }); } }, "Show in the picture"));
   });
   choose(0);
 }

@@ -17,6 +17,7 @@ class Scene {
     scene.planar = payload.planar && payload.layout === "positions";
     scene.origin = payload.origin;
     scene.limits = payload.limits;
+    scene.label = payload.label;
     scene.n = payload.ids.length;
     const arrays = ["positions", "wxyz", "component", "sigma_pos", "sigma_rot_deg", "edges", "edge_rotation_deg", "edge_translation", "edge_surprise", "edge_outlier", "truth", "kind"];
     for (const name of arrays) scene[name] = await unpack(payload[name]);
@@ -216,11 +217,6 @@ class Scene {
 }
 
 const edgeStops = (theme) => [theme.edge, "#e0962a", "#d8342f"];
-
-function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted.length ? sorted[sorted.length >> 1] : 0;
-}
 
 /** Indices of the `count` largest values, largest first; NaN never ranks. */
 function largest(values, count, sign = 1) {

@@ -104,3 +104,8 @@ function along(stops, t) {
 }
 
 const css = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length ? sorted[sorted.length >> 1] : 0;
+}

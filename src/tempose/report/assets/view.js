@@ -28,6 +28,7 @@ class View {
 
   /** Begin, once the layers can be made. */
   start() {
+    document.documentElement.style.setProperty("--above", `${byId("viewer").offsetTop}px`); // the picture ends with the first screen
     this.readTheme();
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
@@ -87,6 +88,7 @@ class View {
     this.canvas.width = Math.round(clientWidth * this.ratio);
     this.canvas.height = Math.round(clientHeight * this.ratio);
     this.camera.scale *= grown;
+    this.change("nodes");
     this.draw(); // at once: a resized canvas is blank
   }
 
@@ -614,4 +616,10 @@ function reportFailure(error) {
     ? "This browser is too old for the pictures of this page; any browser of 2023 or later shows them."
     : `The pictures of this page could not be drawn: ${error.message}`;
   throw error;
+}
+
+/** How much larger or smaller than they are things are drawn. */
+function sizeWords(factor) {
+  if (factor === 1) return "true size";
+  return factor > 1 ? `${tickText(factor)} times enlarged` : `drawn ${tickText(Number((1 / factor).toPrecision(2)))} times smaller`;
 }
