@@ -2,10 +2,11 @@
 
     python benchmarks/pages.py [--nodes 300 2500 5000 50000] [--frames 60] [PAGE ...]
 
-Simulated trajectories with loop closures and an error ellipsoid at every node, or the pages that are given. The page is turned by pointer
-events, as a hand would; "script" is what the page's own code takes per frame, "frame" the time from one picture to the next (a screen
-shows at most 60 a second: 16.7 ms). Chromium has no graphics processor here, so the page draws by its own code ("canvas"); "webgl"
-asks for WebGL all the same, which is then software, too: its script is what counts on a machine with a graphics processor.
+Simulated trajectories with loop closures and an error ellipsoid at every node, or the pages that are given. The page is turned by
+pointer events, as a hand would; "script" is what the page's own code takes per frame, "frame" the time from one picture to the next (a
+screen shows at most 60 a second: 16.7 ms); "drawn" is the share of things that was drawn while it turned. Chromium has no graphics
+processor here, so the page draws by its own code ("canvas"). "webgl" asks for WebGL all the same, which is then software, too: its
+script is what counts on a machine with a graphics processor.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ TURNING = """
   const [frames, ask] = [FRAMES, window.requestAnimationFrame.bind(window)];
   const script = [];
   let spent = 0;
-  window.requestAnimationFrame = (call) => ask((now) => { const begin = performance.now(); call(now); spent += performance.now() - begin; });
+  window.requestAnimationFrame = (call) => ask((now) => {
+    const begin = performance.now();
+    call(now);
+    spent += performance.now() - begin;
+  });
   Element.prototype.setPointerCapture = () => {};
   const began = performance.now();
   const starts = [];
@@ -41,7 +46,8 @@ TURNING = """
     const box = canvas.getBoundingClientRect();
     const send = (name, x) => {
       const begin = performance.now();
-      canvas.dispatchEvent(new PointerEvent(name, { pointerId: 1, clientX: box.left + x, clientY: box.top + box.height / 2, buttons: 1, bubbles: true }));
+      const at = { clientX: box.left + x, clientY: box.top + box.height / 2 };
+      canvas.dispatchEvent(new PointerEvent(name, { ...at, pointerId: 1, buttons: 1, bubbles: true }));
       spent += performance.now() - begin;
     };
     if (!starts.length) { turn.ready = performance.now() - began; send("pointerdown", 200); }
@@ -51,7 +57,8 @@ TURNING = """
     send("pointermove", 200 + 4 * starts.length);
     if (starts.length <= frames) return ask(turn);
     const painter = canvas.parentElement.dataset.painter || "canvas";
-    console.log("SAID" + JSON.stringify({ script, starts, ready: turn.ready, painter, width: box.width, height: box.height }));
+    const drawn = Number(canvas.parentElement.dataset.drawn || 1);
+    console.log("SAID" + JSON.stringify({ script, starts, ready: turn.ready, painter, drawn, width: box.width, height: box.height }));
   }
   ask(turn);
 })();
@@ -65,7 +72,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="*", default=[300, 2500, 5000, 50_000])
     parser.add_argument("--frames", type=int, default=60)
     arguments = parser.parse_args()
-    rows = [("page", "MB", "drawn by", "ready ms", "script ms", "worst", "frame ms", "worst", "view px")]
+    rows = [("page", "MB", "painter", "drawn", "ready ms", "script ms", "worst", "frame ms", "worst", "view px")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for page in [Path(page) for page in arguments.pages] or [graph_page(home, n) for n in arguments.nodes]:
@@ -112,7 +119,7 @@ def measured(page: Path, asked: str, frames: int, home: Path) -> tuple[str, ...]
     between = np.diff(found["starts"])
     name = page.stem if page.parent == home else page.parent.name
     return (
-        name, f"{page.stat().st_size / 1e6:.1f}", found["painter"], f"{found['ready']:.0f}",
+        name, f"{page.stat().st_size / 1e6:.1f}", found["painter"], f"{found['drawn']:.0%}", f"{found['ready']:.0f}",
         f"{np.median(found['script']):.1f}", f"{max(found['script']):.1f}", f"{np.median(between):.1f}", f"{between.max():.0f}",
         f"{found['width']:.0f}×{found['height']:.0f}",
     )  # fmt: skip

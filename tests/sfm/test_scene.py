@@ -18,8 +18,8 @@ from tempose.io.ply import read_ply, write_ply
 from tempose.model.poses import Poses
 from tempose.report import cloud_page as cloud
 from tempose.report.cloud_page import CloudExtras, PairNote, cloud_payload, write_cloud_page
-from tempose.report.widgets import Fact
 from tempose.report.live import ellipsoid_mesh, refusal, serve
+from tempose.report.widgets import Fact
 from tempose.sfm.colours import jet, sigma_colours
 from tempose.sfm.files import load_scene, save_scene, write_cameras, write_clouds, write_colmap
 from tempose.sfm.points import reconstruct

@@ -223,7 +223,7 @@ def _write(
         notices=found.notices,
         version=metadata.version("tempose"),
         pairs=[
-            PairNote(*one["pair"], one["why"], contradicts)
+            PairNote(one["pair"][0], one["pair"][1], one["why"], contradicts)
             for name, contradicts in (("distrusted", True), ("refused", False))
             for one in facts[name]
         ],

@@ -103,9 +103,10 @@ class Scene:
 
     @cached_property
     def upright(self) -> Array:
-        """Rows right, forward and up (3, 3) of the scene as people stand in it: cameras are held level, and look forward on average.
+        """Rows right, forward and up (3, 3) of the scene as people stand in it: cameras are held level.
 
-        Up is the direction that is most nearly square to all image rows, on the side of the images' upper edges.
+        Up is the direction that is most nearly square to all image rows, on the side of the images' upper edges; forward is where
+        the cameras look on average.
         """
         sideways = quat.rotate(self.poses.wxyz, np.array([1.0, 0.0, 0.0]))
         upwards = quat.rotate(self.poses.wxyz, np.array([0.0, -1.0, 0.0]))

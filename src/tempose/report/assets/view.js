@@ -307,6 +307,7 @@ class View {
     if (!this.moving || this.painter.isFast) return;
     if (spent > 28) this.detail = Math.max(0.02, this.detail * 0.75);
     else if (spent < 14) this.detail = Math.min(1, this.detail * 1.08);
+    this.canvas.parentElement.dataset.drawn = this.detail.toFixed(2);
   }
 
   draw() {
