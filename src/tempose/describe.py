@@ -390,8 +390,8 @@ def error_bars(errors_shared: bool, by_place: bool) -> str:
     """What error bars take for granted: that edges share errors or not, those between two places or any that meet."""
     if errors_shared and by_place:
         return (
-            "error bars count the loop closures between two places as one, since they may share errors; if every edge errs by itself: "
-            "--edge-errors independent"
+            "error bars count the loop closures between two places as one, since they may share errors; if every edge errs by "
+            "itself: --edge-errors independent"
         )
     if errors_shared:
         return "error bars are for edges that share errors; they are wider than those of independent errors"
