@@ -34,6 +34,7 @@ from tempose.outliers.solutions import Competitor, RobustSolution
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _MOST_FITS = 6  # basins that are fitted with all parameters
+_SOFT = (8.0, 4.0)  # ν of heavy tails that soften a Gaussian core
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
 _LINKS_BEFOREHAND = (9.0, 1.0)  # right and wrong links that were seen before: Beta prior of their share
@@ -153,6 +154,9 @@ def solve_robust(
         options = replace(options, outlier_sigma=chosen.parameters.outlier_sigma)
         fits.append(counted_once(_fit(graph, rejoined(chosen, bones), options, own, links), repeats))
         chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+        softened = _softened(graph, chosen, options, own, links)
+        fits += [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in softened]
+        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
@@ -213,6 +217,16 @@ def _fit(graph: PoseGraph, start: Poses, options: RobustOptions, own: Array, lin
         poses, first = found.poses, found.parameters
     assert found is not None
     return found
+
+
+def _softened(graph: PoseGraph, chosen: RobustFit, options: RobustOptions, own: Array, links: Mask) -> list[Poses]:
+    """Poses of the best fit, settled with heavy tails: an edge that is a little too far off for a Gaussian core still pulls there.
+
+    Where the core is Gaussian, a long way can stay in a minimum of U at which edges of its kept part are drawn aside.
+    """
+    if chosen.parameters.tail <= max(_SOFT) or graph.n_edges > _LARGE:
+        return []
+    return [_fit(graph, chosen.poses, replace(options, tail=tail), own, links).poses for tail in _SOFT]
 
 
 def _starts(
