@@ -130,6 +130,8 @@ class Evidence:
         Places of believed clusters that do not fit.
     misfit
         By how much the residuals of what is believed exceed those that are expected, in nats.
+    bent
+        By how much trusted links miss beyond what any edge may, in nats: as much as giving them up costs, at most.
     """
 
     role: Index
@@ -137,12 +139,13 @@ class Evidence:
     agreeing: Mask
     splits: int
     misfit: float
+    bent: float = 0.0
 
 
 def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Array) -> float:
     """Logarithm of P of an explanation, up to a constant; ``agreement`` is :meth:`Clues.agreement`."""
     total = _log_roles(clues, evidence.role, beliefs) + _log_links(clues.own_links, evidence.given_up, beliefs)
-    total += float(agreement[evidence.agreeing].sum()) - beliefs.misfit * evidence.misfit
+    total += float(agreement[evidence.agreeing].sum()) - beliefs.misfit * evidence.misfit - evidence.bent
     return total + evidence.splits * (math.log(beliefs.split) - math.log1p(-beliefs.split))
 
 

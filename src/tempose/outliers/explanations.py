@@ -263,8 +263,9 @@ class ExplanationSearch:
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
         evidence = Evidence(
-            role, np.isin(self._links, given_up), agreeing, splits, self._misfit(energy, fits, of_cell & fitting)
-        )
+            role, np.isin(self._links, given_up), agreeing, splits, self._misfit(energy, fits, of_cell & fitting),
+            self._bent(energy, fits),
+        )  # fmt: skip
         score = log_score(self.clues, evidence, self.beliefs, self.agreement)
         return Candidate(poses, fits, believed, unconfirmed, doubted, given_up, evidence, score)
 
@@ -276,6 +277,12 @@ class ExplanationSearch:
         share = self.clusters.cell_mean(inside.astype(float))[cells]
         of_cells = self.clusters.cell_mean(np.where(inside, excess, 0.0))[cells] / share
         return float(excess[fits & self.sequence.is_link].sum() + of_cells.sum())
+
+    def _bent(self, energy: Array, fits: Mask) -> float:
+        """By how much links that are trusted miss beyond the usual limit, in nats: at the limit of trust, as much as giving them up."""
+        freedom, links = self.level.freedom, fits & self.sequence.is_link
+        beyond = _core(energy, freedom) - _core(_FITS * freedom, freedom)
+        return float(np.maximum(beyond[links], 0.0).sum())
 
     def _joins(self, believed: Mask, fits: Mask, segment: Index) -> tuple[set[int], dict[int, set[tuple[int, int]]]]:
         """Believed clusters that lie mostly within segments; and which segments each one joins."""
