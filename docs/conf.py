@@ -33,7 +33,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900
 nb_merge_streams = True
 nb_render_image_options = {"alt": "Figure made by the code above"}
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempose._support import streams
-from tempose._typing import Array
+from tempose._typing import Array, Index, Mask
 from tempose.errors import ArgumentError, GraphError
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
@@ -62,8 +62,8 @@ class VarianceComponents:
     names: tuple[str, ...]
     sigma_factor: Array
     redundancy: Array
-    edges: Array
-    estimated: Array
+    edges: Index
+    estimated: Mask
     converged: bool
     graph: PoseGraph
 
@@ -108,14 +108,16 @@ def variance_components(graph: PoseGraph, groups: Sequence[str], start: Poses | 
         )
     names = tuple(sorted(set(groups)))
     label = np.array([names.index(one) for one in groups])
-    count = np.bincount(label, minlength=len(names))
+    count = np.bincount(label, minlength=len(names)).astype(np.int64)
     poses = start_poses(graph, "chordal", streams.generator(0, "start")) if start is None else start
-    log_sigma, estimated, redundancy = np.zeros(len(names)), np.ones(len(names), dtype=bool), np.zeros(len(names))
+    log_sigma: Array = np.zeros(len(names))
+    redundancy: Array = np.zeros(len(names))
+    estimated = np.ones(len(names), dtype=bool)
     converged = False
     for _ in range(ROUNDS):
         scaled = graph.scaled_noise(np.exp(log_sigma)[label])
         poses, energy, left = _at_optimum(scaled, poses)
-        redundancy = np.bincount(label, left, len(names))
+        redundancy = np.asarray(np.bincount(label, left, len(names)), np.float64)
         estimated = redundancy >= FEWEST
         total = np.bincount(label, 2.0 * energy, len(names))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,7 +10,8 @@ from tempose.cli.commands import Commands, add_command, add_graph
 from tempose.cli.inputs import add_reading, read_graph
 
 if TYPE_CHECKING:
-    from tempose.model.graph import NodeId, PoseGraph
+    from tempose._typing import NodeId
+    from tempose.model.graph import PoseGraph
 
 
 def add_parser(commands: Commands, summary: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tempose._support.files import write_atomically
 from tempose._support.plain import json_text
-from tempose._typing import Array, PathLike
+from tempose._typing import Array, Index, PathLike
 from tempose.geometry import quaternion as quat
 from tempose.model.poses import Poses
 
@@ -24,7 +24,7 @@ def write_transforms(
     path: PathLike,
     poses: Poses,
     intrinsics: Array,
-    image_size: Array,
+    image_size: Index,
     names: Sequence[str] | None = None,
     points: str | None = None,
 ) -> None:
