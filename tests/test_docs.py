@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from collections import Counter
 from pathlib import Path
+
+import tempose
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -54,3 +57,17 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {page for page in pages if "/names/" not in page} == listed
     names = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     assert all(page.partition("/")[2] in names.splitlines() for page in pages if "/names/" in page)
+
+
+def test_every_field_and_column_of_a_result_is_described(tmp_path: Path) -> None:
+    made = tempose.simulate(8, completeness=0.8, seed=1)
+    home = tempose.solve(made.graph, draws=40, chains=2, robust=True).save(tmp_path / "r", record={"input": {}})
+    page = (ROOT / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"[\w.-]+", page))
+    assert set(json.loads((home / "result.json").read_text())) <= words
+    columns = [
+        name for file in ("poses.csv", "edges.csv") for name in (home / file).read_text().split("\n")[0].split(",")
+    ]
+    axis = re.compile(r"(mcse_)?sigma_.+|mcse_.+")  # told by their first and last
+    assert {name for name in columns if not axis.fullmatch(name)} <= words
+    assert {file.name for file in home.iterdir()} <= words | {"draws"}
