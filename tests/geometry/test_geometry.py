@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import tempose
 from tempose.errors import ArgumentError, OptionError
 from tempose.geometry import ALIGNMENTS, Similarity, align, se3, sphere
 from tempose.geometry import quaternion as quat
@@ -192,3 +193,12 @@ def test_alignment_errors_teach() -> None:
         align((np.zeros((1, 4)), np.zeros((1, 3))), (np.zeros((1, 4)), np.zeros((1, 3))), "affine")
     with pytest.raises(ArgumentError, match="cannot align 1 poses to 2"):
         align((np.zeros((1, 4)), np.zeros((1, 3))), (np.zeros((2, 4)), np.zeros((2, 3))))
+
+
+def test_poses_are_aligned_as_they_are() -> None:
+    truth = tempose.simulate(5, seed=1).truth
+    moved = tempose.Poses(truth.ids, truth.wxyz, 2.0 * truth.position + 1.0)
+    found = tempose.align(moved, truth, "sim3")
+    np.testing.assert_allclose([found.scale, *found.translation], [0.5, -0.5, -0.5, -0.5], atol=1e-12)
+    pairs = tempose.align((moved.wxyz, moved.position), (truth.wxyz, truth.position), "sim3")
+    np.testing.assert_array_equal(found.translation, pairs.translation)

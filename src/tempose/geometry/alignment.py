@@ -7,6 +7,7 @@ only be compared after alignment, and an error means nothing until its alignment
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,9 +40,26 @@ ALIGNMENTS = {
 }
 
 
+class PoseArrays(Protocol):
+    """What has quaternions (n, 4) and positions (n, 3) of nodes."""
+
+    @property
+    def wxyz(self) -> Array:
+        """Orientations."""
+
+    @property
+    def position(self) -> Array:
+        """Positions."""
+
+
+def _arrays(poses: tuple[ArrayLike, ArrayLike] | PoseArrays) -> tuple[Array, Array]:
+    wxyz, position = poses if isinstance(poses, tuple | list) else (poses.wxyz, poses.position)
+    return np.asarray(wxyz, float), np.asarray(position, float)
+
+
 def align(
-    source: tuple[ArrayLike, ArrayLike],
-    target: tuple[ArrayLike, ArrayLike],
+    source: tuple[ArrayLike, ArrayLike] | PoseArrays,
+    target: tuple[ArrayLike, ArrayLike] | PoseArrays,
     kind: str = "se3",
     *,
     robust: bool = False,
@@ -53,7 +71,7 @@ def align(
     Parameters
     ----------
     source, target
-        ``(world_from_node_wxyz (n, 4), position (n, 3))`` of the same nodes in the same order.
+        :class:`tempose.Poses`, or ``(world_from_node_wxyz (n, 4), position (n, 3))``, of the same nodes in the same order.
     kind
         One of :data:`ALIGNMENTS`.
     robust
@@ -71,8 +89,8 @@ def align(
     """
     if kind not in ALIGNMENTS:
         raise OptionError(f"unknown alignment {kind!r}: choose one of {', '.join(ALIGNMENTS)}")
-    a_wxyz, a = np.asarray(source[0], float), np.asarray(source[1], float)
-    b_wxyz, b = np.asarray(target[0], float), np.asarray(target[1], float)
+    a_wxyz, a = _arrays(source)
+    b_wxyz, b = _arrays(target)
     if len(a) != len(b) or len(a) == 0:
         raise ArgumentError(f"cannot align {len(a)} poses to {len(b)}: the two sets need the same nodes, at least one")
     base = np.ones(len(a)) if weights is None else np.asarray(weights, float)
