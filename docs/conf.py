@@ -19,6 +19,7 @@ version = release = metadata.version("tempose")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "from_the_package"]
 exclude_patterns = ["_build", "_ext", "figures"]
+smartquotes = False  # --options keep their dashes
 html_theme = "furo"
 html_title = "tempose"
 html_static_path = ["_static"]
@@ -42,5 +43,6 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False
 napoleon_use_rtype = False
 suppress_warnings = ["ref.python"]  # fields of one name in several classes: the names of fields need no links

@@ -97,7 +97,14 @@ def expand(_: Any, __: str, source: list[str]) -> None:
     source[0] = NAMES.sub(lambda match: "\n".join(names(match[1])), text)
 
 
+def keep_colons(_: Any, what: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
+    """Let the sentence of a property be one: Napoleon takes what is before a colon for its type."""
+    if what in ("property", "attribute") and lines:
+        lines[0] = lines[0].replace(": ", " – ")
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", expand)
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)  # before Napoleon
     return {"parallel_read_safe": True}
