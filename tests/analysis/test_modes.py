@@ -7,6 +7,7 @@ import math
 import types
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -350,6 +351,27 @@ def test_rounding_makes_no_modes_however_cold(loop: Two) -> None:
     assert len(minima.found) == 1
     minima.add(loop.long)
     assert len(minima.found) == 2  # what is another minimum is so still
+
+
+def test_ways_down_do_not_grow_with_the_draws(loop: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """52 000 draws of a small graph took more than a minute to summarise."""
+    draw = np.concatenate([loop.short.wxyz, loop.short.position], axis=1)
+    followed, minimise = [0], modes.minimise
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        followed[0] += 1
+        return minimise(*arguments, **options)
+
+    monkeypatch.setattr(modes, "minimise", counted)
+    counts = []
+    for length in (1000, 20_000):
+        followed[0] = 0
+        many = types.SimpleNamespace(
+            beta=1.0, n_chains=1, n_draws=length, arrays=[np.broadcast_to(draw, (length, *draw.shape))]
+        )
+        assert len(find_modes(loop.curvature, many, loop.short)) == 1
+        counts.append(followed[0])
+    assert counts[0] == counts[1] <= modes.PROBES
 
 
 def test_a_mode_that_turns_up_while_one_chain_is_labelled(loop: Two, monkeypatch: pytest.MonkeyPatch) -> None:
