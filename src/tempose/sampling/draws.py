@@ -361,7 +361,7 @@ def _read_description(directory: Path) -> dict[str, Any]:
     ids, chains, beta = about.get("ids"), about.get("chains"), about.get("beta")
     named = isinstance(ids, list) and all(isinstance(name, int | str) and not isinstance(name, bool) for name in ids)
     counted = isinstance(chains, int) and not isinstance(chains, bool) and 0 <= chains <= _MOST_CHAINS
-    heated = type(beta) in (int, float) and 0.0 < beta < math.inf
+    heated = isinstance(beta, int | float) and not isinstance(beta, bool) and 0.0 < beta < math.inf
     if not (named and counted and heated and _are_settings(about)):
         raise DrawsError(f"{path}: is not a description of draws; {_ANEW}")
     return about
