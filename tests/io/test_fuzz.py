@@ -20,6 +20,7 @@ def test_seeds_are_valid(tmp_path):
 
 
 QUICK = {
+    "g2o": 100,
     "resume": 10,
     "result likelihood": 10,
     "result explanations": 10,
@@ -33,7 +34,7 @@ QUICK = {
 def test_every_kind_of_file_is_read_or_refused() -> None:
     """In a process of its own, which a mutant may kill."""
     names = [target.name for target in fuzz_files.targets()]
-    if not has_pycolmap():  # cameras with distortion
+    if not fuzz_files.has("pycolmap"):  # cameras with distortion
         names = [name for name in names if not name.startswith(("colmap", "cameras.txt"))]
     count = {name: next((n for start, n in QUICK.items() if name.startswith(start)), 300) for name in names}
     failed = {}
@@ -41,14 +42,6 @@ def test_every_kind_of_file_is_read_or_refused() -> None:
         chosen = [name for name in names if count[name] == n]
         failed |= {name: said for name, fine, said in fuzz_files.run_apart(chosen, n, seed=1) if not fine}
     assert not failed
-
-
-def has_pycolmap() -> bool:
-    try:
-        import pycolmap
-    except ImportError:
-        return False
-    return pycolmap is not None
 
 
 def test_the_harness_notices(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
