@@ -77,8 +77,10 @@ class NodeSummary:
         """The inverse of :meth:`arrays`."""
         mean = Poses(gauge.graph.reported, arrays["wxyz"], arrays["position"])
         n_draws = int(arrays["n_draws"])
-        own = (arrays[name] for name in ("covariance", "sigma_rot_deg", "sigma_pos", "entropy"))
-        return cls(mean, *own, arrays["determined"].astype(bool), gauge, "draws" if n_draws else "laplace", n_draws)
+        return cls(
+            mean, arrays["covariance"], arrays["sigma_rot_deg"], arrays["sigma_pos"], arrays["entropy"],
+            arrays["determined"].astype(bool), gauge, "draws" if n_draws else "laplace", n_draws,
+        )  # fmt: skip
 
     def to_pandas(self) -> Any:
         """A ``DataFrame``, a row for each node: mean pose ``x y z qw qx qy qz`` and ``sigma_rot_deg sigma_pos entropy``."""

@@ -38,6 +38,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a word that is not among the choices, with the one that is most like it, or all."""
         if action.choices is not None and value not in action.choices:
+            if value in ("help", "version"):
+                raise argparse.ArgumentError(action, f"there is no {value!r}; did you mean --{value}?")
             known = meant(str(value), map(str, action.choices)) or f"; there are {', '.join(map(str, action.choices))}"
             raise argparse.ArgumentError(action, f"there is no {value!r}{known}")
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from tempose.cli import console
 from tempose.cli.commands import CommandParser, Commands, add_command, sentence
-from tempose.studies.registry import EXPERIMENTS
+from tempose.studies.data_sets import NEEDED
+from tempose.studies.registry import EXPERIMENTS, PAPER
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -29,7 +30,8 @@ def add_parser(commands: Commands, summary: str) -> None:
 
 def _add_experiment(names: Commands, name: str, summary: str, paper: str) -> None:
     parser = add_command(names, name, summary, run, f"tempose experiment {name} --quick -o {name}")
-    parser.description = f"{sentence(summary)}\n\nIn the paper: " + textwrap.fill(paper, 100)
+    needs = "".join(f"\n\nNeeds the data set {one}: tempose data." for one in NEEDED.get(name, ()))
+    parser.description = f"{sentence(summary)}\n\nIn the paper: {textwrap.fill(paper, 100)}{needs}\n\n{PAPER}"
     parser.set_defaults(name=name)
     parser.add_argument(
         "-o",

@@ -19,6 +19,7 @@ COMMANDS = {
     "eval": "compare poses with the truth, after alignment",
     "compare": "run the classical synchronisation methods on a graph, side by side",
     "experiment": "reproduce a figure or table of the paper, or another study",
+    "data": "which public data sets the experiments need, where they are published, and whether they are there",
     "calibrate": "show whether the draws can be trusted, on graphs whose truth is known",
     "convert": "convert a graph, or poses, from one format to another",
     "export": "covariances of a solve for other programs, in their frame and order",

@@ -119,6 +119,12 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
 
     graph = source.read()
     truth = None if source.truth is None else read_poses(source.truth)
+    if truth is not None and not any(name in truth for name in graph.reported):
+        first, other = (", ".join(map(str, ids[:3])) for ids in (graph.reported, truth.ids))
+        raise OptionError(
+            f"--truth {source.truth}: has no node of the graph (the graph has {first}, …, the truth {other}, …); solve without "
+            "it: tempose eval matches poses by time"
+        )
     if not arguments.output:
         raise OptionError("-o needs the name of a directory")
     home, overwrite = Path(arguments.output), getattr(arguments, "overwrite", False)

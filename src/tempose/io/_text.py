@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import gzip
 import itertools
 import re
@@ -28,12 +30,20 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 # ---------------------------------------------------------------------- files
 
 
+def _like(path: Path) -> str:
+    """``; did you mean graph.g2o?``, if there is a file of nearly this name beside it."""
+    with contextlib.suppress(OSError):
+        found = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
+        return "".join(f"; did you mean {path.with_name(name)}?" for name in found)
+    return ""
+
+
 def read_text(path: PathLike) -> str:
     """Contents of a text file, Unix line ends and no byte-order mark; a clear error for everything else."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ParseError(shown(path), None, "there is no such file") from None
+        raise ParseError(shown(path), None, f"there is no such file{_like(Path(path))}") from None
     except IsADirectoryError:
         raise ParseError(shown(path), None, "is a directory; give a file, or the folder of a known data set") from None
     except PermissionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "epfl-rotations": epfl_rotations.ENDINGS,
     "1dsfm": (onedsfm.EDGES, ".mat"),
 }
+_PHOTOGRAPHS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".heic")
 _NO_EDGES = {"tum": "TUM", "kitti": "KITTI", "euroc": "EuRoC", "rosbag": "ROS"}
 """Trajectories, by the names of their formats."""
 _KNOWN = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
@@ -262,7 +264,9 @@ def _is_colmap(path: PathLike) -> bool:
 def _by_name(path: PathLike, format: str | None) -> str | None:
     if format is not None:
         if format not in FORMATS:
-            raise OptionError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
+            like = difflib.get_close_matches(format, FORMATS, n=1)
+            hint = f"did you mean {like[0]}?" if like else f"there are {', '.join(FORMATS)}"
+            raise OptionError(f"there is no format {format!r}; {hint}")
         return format
     if rosbag.is_bag(path):
         return "rosbag"
@@ -289,7 +293,11 @@ def _format_to_write(path: PathLike, format: str | None) -> str:
 
 
 def _format_of(path: PathLike, format: str | None) -> str:
-    kind = _by_name(path, format) or _by_files(path) or _by_content(read_text(path))
+    kind = _by_name(path, format) or _by_files(path)
+    is_photograph = kind is None and _unpacked(path).endswith(_PHOTOGRAPHS)
+    if is_photograph and Path(path).is_file():
+        raise ParseError(path, None, "is a photograph; tempose sfm FOLDER makes poses of a folder of them")
+    kind = kind or _by_content(read_text(path))
     if kind == "csv" and format is None and euroc.is_trajectory(path):
         return "euroc"
     if kind is None:

@@ -28,7 +28,9 @@ def data_folder(name: str) -> Path:
     """The folder of a real data set, for instance ``epfl_rotations``."""
     home = os.environ.get(DATA)
     if not home:
-        raise DataMissing(f"needs the data set {name}: set {DATA} to the folder that has it")
+        raise DataMissing(
+            f"needs the data set {name}: set {DATA} to the folder that has it (tempose data: where it is published)"
+        )
     folder = Path(home) / name
     if not folder.is_dir():
         raise DataMissing(f"needs the data set {name}, which is not in {home} (the folder named by {DATA})")

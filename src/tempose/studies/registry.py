@@ -5,6 +5,11 @@ from __future__ import annotations
 import keyword
 from typing import NamedTuple
 
+PAPER = (
+    "The paper: Birdal, Şimşekli, Eken & Ilic, Bayesian pose graph optimization via Bingham distributions and tempered\n"
+    "geodesic MCMC, NeurIPS 2018, https://arxiv.org/abs/1805.12279"
+)
+
 
 class Entry(NamedTuple):
     """An experiment in words."""
