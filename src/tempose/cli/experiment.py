@@ -10,7 +10,7 @@ from typing import Any
 from tempose.cli import console
 from tempose.cli.commands import CommandParser, Commands, add_command, sentence
 from tempose.studies.data_sets import NEEDED
-from tempose.studies.registry import EXPERIMENTS, PAPER
+from tempose.studies.registry import EXPERIMENTS, PAPER, USUAL
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -31,7 +31,8 @@ def add_parser(commands: Commands, summary: str) -> None:
 def _add_experiment(names: Commands, name: str, summary: str, paper: str) -> None:
     parser = add_command(names, name, summary, run, f"tempose experiment {name} --quick -o {name}")
     needs = "".join(f"\n\nNeeds the data set {one}: tempose data." for one in NEEDED.get(name, ()))
-    parser.description = f"{sentence(summary)}\n\nIn the paper: {textwrap.fill(paper, 100)}{needs}\n\n{PAPER}"
+    usual = f"\n\nThe full size usually takes {USUAL[name]}." if name in USUAL else ""
+    parser.description = f"{sentence(summary)}\n\nIn the paper: {textwrap.fill(paper, 100)}{needs}{usual}\n\n{PAPER}"
     parser.set_defaults(name=name)
     parser.add_argument(
         "-o",

@@ -191,6 +191,20 @@ EXPERIMENTS: dict[str, Entry] = {
 """Entry of each experiment by its name on the command line, which is also that of its module."""
 
 
+_MINUTES = "minutes on two idle cores"
+USUAL: dict[str, str] = {
+    **dict.fromkeys(
+        ("noise", "completeness", "convergence", "outliers", "pgd", "lambda", "temperature", "runtime", "evolution", "schemes",
+         "ergodic-error", "random-starts", "certified-share", "covariance"), _MINUTES,
+    ),
+    "robust": "three quarters of an hour of one idle core",
+    "robust-calibration": "ten minutes on two idle cores",
+    **dict.fromkeys(("point-uncertainty", "epfl", "ba-gain", "epfl-coverage"), "minutes to an hour on two idle cores"),
+    "verdicts": "half an hour of one idle core",
+}  # fmt: skip
+"""By experiment: how long the full size usually takes, where that is known; ``--quick`` takes seconds."""
+
+
 def module_of(name: str) -> str:
     """The module of an experiment: its name with underscores, and one more where that is a word of Python."""
     stem = name.replace("-", "_")

@@ -30,7 +30,7 @@ from tempose.studies import watched as descent
 from tempose.studies.experiment import DataMissing, RunOptions, data_folder, left_out, load, over_seeds
 from tempose.studies.experiments import convergence, evolution, pgd, runtime, temperature
 from tempose.studies.experiments import lambda_ as concentration
-from tempose.studies.registry import EXPERIMENTS
+from tempose.studies.registry import EXPERIMENTS, USUAL
 
 FEW = RunOptions(quick=True, seeds=2, methods=("tree", "chordal"))
 
@@ -360,7 +360,10 @@ def test_help_lists_every_experiment_in_one_line(capsys: pytest.CaptureFixture[s
     assert all(f"{name} {entry.summary}" in text for name, entry in EXPERIMENTS.items())
     with pytest.raises(SystemExit):
         cli.main(["experiment", "pgd", "--help"])
-    assert "Projected Gradient Descent" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Projected Gradient Descent" in said and "The full size usually takes minutes" in said
+    assert "NeurIPS 2018, https://arxiv.org/abs/1805.12279" in said
+    assert set(USUAL) <= set(EXPERIMENTS)
 
 
 @pytest.mark.parametrize(
