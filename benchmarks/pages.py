@@ -3,8 +3,8 @@
     python benchmarks/pages.py [--nodes 300 2500 5000 50000] [--frames 60] [PAGE ...]
 
 Simulated trajectories with loop closures and an error ellipsoid at every node, or the pages that are given. The page is turned by
-pointer events, as a hand would; "script" is what the page's own code takes per frame, "frame" the time from one picture to the next (a
-screen shows at most 60 a second: 16.7 ms); "drawn" is the share of things that was drawn while it turned. Chromium has no graphics
+pointer events, as a hand would; "script" is what the page's own code takes per frame, "frame" the time between pictures (a screen
+shows at most 60 a second: 16.7 ms); "drawn" is the share of things that was drawn while it turned. Chromium has no graphics
 processor here, so the page draws by its own code ("canvas"). "webgl" asks for WebGL all the same, which is then software, too: its
 script is what counts on a machine with a graphics processor.
 """
@@ -58,7 +58,8 @@ TURNING = """
     if (starts.length <= frames) return ask(turn);
     const painter = canvas.parentElement.dataset.painter || "canvas";
     const drawn = Number(canvas.parentElement.dataset.drawn || 1);
-    console.log("SAID" + JSON.stringify({ script, starts, ready: turn.ready, painter, drawn, width: box.width, height: box.height }));
+    const { width, height } = box;
+    console.log("SAID" + JSON.stringify({ script, starts, ready: turn.ready, painter, drawn, width, height }));
   }
   ask(turn);
 })();

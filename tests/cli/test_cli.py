@@ -318,3 +318,27 @@ def test_convert_counts_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFi
     )
     assert main(["convert", str(path), str(tmp_path / "h.csv")]) == 0
     assert "2 nodes, 2 edges; 1 measured position\n" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_open_shows_the_page(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], found: bool
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or found)
+    common = [str(graph), "-o", str(tmp_path / "out")]
+    assert main(["solve", *common, "--draws", "0", "--open"]) == 0
+    assert asked == [(tmp_path / "out" / "report.html").as_uri()]
+    assert ("no browser could be started here" in capsys.readouterr().err) != found
+    assert main(["compare", str(graph), "--methods", "tree", "-o", str(tmp_path / "cmp"), "--open", "--quiet"]) == 0
+    assert asked[1:] == [(tmp_path / "cmp" / "report.html").as_uri()]
+    assert (
+        main(["solve", *common, "--draws", "0", "--overwrite", "--quiet"]) == 0 and len(asked) == 2
+    )  # negative control
+
+
+def test_open_needs_a_page(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", str(graph), "-o", str(tmp_path / "out"), "--no-report", "--open"]) != 0
+    assert "--no-report" in capsys.readouterr().err
+    assert main(["compare", str(graph), "--methods", "tree", "--open"]) != 0
+    assert "add -o DIR" in capsys.readouterr().err

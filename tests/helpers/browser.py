@@ -43,9 +43,9 @@ _FLAGS = [
 ]
 
 
-def shown(address: str, profile: Path, milliseconds: int = 4000) -> tuple[str, str]:
+def shown(address: str, profile: Path, milliseconds: int = 4000, flags: tuple[str, ...] = ()) -> tuple[str, str]:
     """The document after so much of the page's own time, and what the browser wrote; skips where it does not start."""
-    command = [*_FLAGS, "--disable-gpu", f"--user-data-dir={profile}"]
+    command = [*_FLAGS, "--disable-gpu", *flags, f"--user-data-dir={profile}"]
     command += [f"--virtual-time-budget={milliseconds}", "--dump-dom", address]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if "<html" not in run.stdout:

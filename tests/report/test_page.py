@@ -18,7 +18,7 @@ from tempose.errors import ArgumentError, FileError, GraphError, MissingPackage,
 from tempose.report import page
 from tempose.report import widgets as parts
 from tempose.report.explanation_cards import ExplanationCard, Explanations
-from tempose.report.page import ReportData, Trace, render_page, write_page
+from tempose.report.page import ReportData, Trace, Variant, render_page, write_page
 from tempose.report.plots import fitting_factor, plot_graph, save_picture
 from tempose.report.widgets import Fact, Histogram
 
@@ -229,6 +229,43 @@ def test_explanations_of_one_place_and_wrong_shapes():
         assert "nan" not in block and "inf" not in block and 'class="legend' not in block
     with pytest.raises(GraphError, match=r"1: positions \(2, 3\), marked \(3,\)"):
         replace(card, positions=np.zeros((2, 3)))
+
+
+def other_variant(label: str = "explanation 2, 45%", n: int = 12) -> Variant:
+    """The loop of ``make_data`` with all nodes elsewhere and other residuals."""
+    data = make_data(n)
+    return Variant(
+        label=label,
+        positions=data.positions + np.array([7.0, 0.0, 0.0]),
+        world_from_node_wxyz=data.world_from_node_wxyz,
+        sigma_rot_deg=2.0 * data.sigma_rot_deg,
+        sigma_pos=2.0 * data.sigma_pos,
+        position_covariance=4.0 * data.position_covariance,
+        edge_rotation_deg=3.0 * data.edge_rotation_deg,
+        edge_translation=data.edge_translation,
+        edge_surprise=data.edge_surprise[::-1].copy(),
+    )
+
+
+def test_variants_come_back_beside_the_first():
+    variant = other_variant()
+    payload = payload_of(render_page(make_data(label="explanation 1, 55%", variants=[variant])))
+    assert payload["label"] == "explanation 1, 55%"
+    [packed] = payload["variants"]
+    assert packed["label"] == variant.label
+    np.testing.assert_allclose(unpack(packed["positions"]) + payload["origin"], variant.positions, atol=1e-6)
+    np.testing.assert_allclose(unpack(packed["sigma_pos"]), variant.sigma_pos, rtol=1e-6)
+    upper = unpack(packed["ellipsoids"]["covariance"]) * packed["ellipsoids"]["scale"]
+    np.testing.assert_allclose(upper[:, 0], variant.position_covariance[:, 0, 0], rtol=1e-5, atol=1e-12)
+    with pytest.raises(GraphError, match="positions of 'x' is not of shape"):
+        make_data(variants=[replace(variant, label="x", positions=np.zeros((3, 3)))])
+
+
+def test_tiles_are_in_groups():
+    facts = [Fact("a", "1", group="One & two"), Fact("b", "2", group="Three"), Fact("c", "3", group="One & two")]
+    text = render_page(make_data(headline=facts))
+    told = re.findall(r'<h2 class="group-name">(.*?)</h2>|<p class="label">(.*?)</p>', text)
+    assert [one or two for one, two in told] == ["One &amp; two", "a", "c", "Three", "b"]
 
 
 def test_map_coordinates_keep_their_millimetres():
@@ -448,6 +485,108 @@ def test_page_runs_in_a_browser(tmp_path, case):
         assert int(worst) == int(np.argmax(data.sigma_pos))
         oddest = re.search(r'id="edge-table".*?<tr data-index="(\d+)"', document, re.S)[1]
         assert int(oddest) == int(np.argmax(data.edge_surprise))
+
+
+PROBE = """
+<script>
+window.addEventListener("error", (event) => { document.documentElement.dataset.broken = event.message; });
+addEventListener("load", () => setTimeout(() => {
+  const canvas = document.querySelector("canvas.below");
+  const sheet = document.createElement("canvas");
+  Object.assign(sheet, { width: canvas.width, height: canvas.height });
+  const pen = sheet.getContext("2d");
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, sheet.width, sheet.height);
+  const shades = new Set();
+  let inked = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i] < 200 || data[i + 1] < 200 || data[i + 2] < 200) inked++;
+    shades.add((data[i] >> 4) << 8 | (data[i + 1] >> 4) << 4 | data[i + 2] >> 4);
+  }
+  ACTION
+  Object.assign(document.documentElement.dataset, { inked, shades: shades.size, painter: canvas.parentElement.dataset.painter });
+}, 1500));
+</script>
+"""
+
+
+def probed(
+    tmp_path, data, address: str = "", action: str = "", flags: tuple[str, ...] = ()
+) -> tuple[dict[str, str], str, str]:
+    """What is on the lower canvas of a page, its document, and what the browser wrote."""
+    path = tmp_path / "report.html"
+    path.write_text(render_page(data).replace("</head>", PROBE.replace("ACTION", action) + "</head>"))
+    document, said = shown(path.as_uri() + address, tmp_path / "profile", flags=flags)
+    assert "data-broken" not in document
+    return dict(re.findall(r'data-(\w+)="(.*?)"', document.split("<head>")[0])), document, said
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_both_painters_draw_the_same_graph(tmp_path):
+    """WebGL, in software here, beside the page's own pixels; and a single place, as negative control."""
+    n = 1000
+    data = make_data(n, draw_positions=None, truth_positions=None)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    pixels, _, said = probed(tmp_path / "a", data)
+    assert (
+        pixels["painter"] == "canvas" and "CONSOLE" not in said
+    )  # no graphics processor here: no WebGL, and no warning of it
+    drawn, _, _ = probed(tmp_path / "b", data, "#webgl", flags=("--enable-unsafe-swiftshader",))
+    if drawn["painter"] != "webgl":
+        pytest.skip("no WebGL in this browser")
+    assert int(drawn["inked"]) == pytest.approx(int(pixels["inked"]), rel=0.1)
+    assert int(pixels["shades"]) > 20 and int(drawn["shades"]) > 20
+    bare = replace(data, position_covariance=None, edges=data.edges[:0], edge_rotation_deg=data.edge_rotation_deg[:0],
+                   edge_translation=data.edge_translation[:0], edge_surprise=None)  # fmt: skip
+    (tmp_path / "c").mkdir()
+    assert int(probed(tmp_path / "c", bare)[0]["inked"]) < 0.8 * int(pixels["inked"])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("address", ["", "#webgl"])
+def test_a_click_picks_what_is_there(tmp_path, address):
+    """A node in the middle of the picture; a click beside it picks nothing."""
+    one = make_data(12, positions=np.zeros((12, 3)), planar=True, draw_positions=None, truth_positions=None)
+    positions = np.zeros((12, 3))
+    positions[:4] = [[-1, 0, 0], [1, 0, 0], [0, 1, 0], [0, -1, 0]]
+    data = replace(one, positions=positions, node_ids=[f"n{i}" for i in range(12)], edges=np.full((14, 2), 0))
+    click = """
+      Element.prototype.setPointerCapture = () => {};
+      const above = document.getElementById("canvas");
+      const box = above.getBoundingClientRect();
+      for (const [name, away] of [["hit", 0], ["miss", 60]]) {
+        const [clientX, clientY] = [box.left + box.width / 2 + away, box.top + box.height / 2 + away];
+        const at = { pointerId: 1, clientX, clientY, bubbles: true };
+        for (const kind of ["pointerdown", "pointerup"]) above.dispatchEvent(new PointerEvent(kind, at));
+        document.documentElement.dataset[name] = document.querySelector("#selection h3")?.textContent || "nothing";
+      }
+    """
+    found, _, _ = probed(tmp_path, data, address, click, ("--enable-unsafe-swiftshader",))
+    assert re.fullmatch(r"Node n([4-9]|1[01])", found["hit"]) and found["miss"] == "nothing"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_without_webgl_there_is_a_picture_and_no_word(tmp_path):
+    found, _, said = probed(tmp_path, make_data(1000), "#webgl", flags=("--disable-3d-apis",))
+    assert found["painter"] == "canvas" and int(found["inked"]) > 1000 and "CONSOLE" not in said
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_explanations_are_switched(tmp_path):
+    data = make_data(label="explanation 1, 55%", variants=[other_variant(EVIL[0])], explanations=two_cards())
+    first = re.search(r'id="edge-table".*?data-index="(\d+)"', probed(tmp_path, data)[1], re.S)[1]
+    assert int(first) == int(np.argmax(data.edge_surprise))
+    switch = "document.querySelectorAll('#variants button')[1].click();"
+    _, document, said = probed(tmp_path, data, action=switch)
+    second = re.search(r'id="edge-table".*?data-index="(\d+)"', document, re.S)[1]
+    assert int(second) == int(np.argmax(data.edge_surprise[::-1]))
+    pressed = re.search(r'id="variants".*?</div>', document, re.S)[0]
+    assert pressed.count("<button") == 2 and pressed.index('aria-pressed="false"') < pressed.index(
+        'aria-pressed="true"'
+    )
+    assert "CONSOLE" not in said and "<title>hit" not in document
+    assert document.count(">Show in the picture<") == 2
 
 
 # ── the static figure ────────────────────────────────────────────────────────────────────────────────────────

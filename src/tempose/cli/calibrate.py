@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command
+from tempose.cli.commands import Commands, add_command, add_open
 from tempose.cli.flags import add_options, count_or_share, solve_options
 from tempose.options import SolveOptions
 
@@ -42,6 +42,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument("--list", action="store_true", help="say which named settings there are, and exit")
     parser.add_argument("--graphs", type=int, default=150, metavar="N", help="graphs per setting (default 150)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graphs and same draws (default 0)")
+    add_open(parser)
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     group = parser.add_argument_group("what to simulate")
     group.add_argument(
@@ -97,6 +98,7 @@ def _two_numbers(text: str) -> tuple[float, float]:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
     from tempose.errors import Interrupted, OptionError
+    from tempose.report.study_pages import write_calibration_page
     from tempose.studies.calibration import CONTROLS, SETTINGS, calibrate
     from tempose.studies.calibration.figure import draw_calibration
     from tempose.studies.calibration.harness import CHAINS
@@ -129,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         ) from None
     drawn = drawn_if_possible(lambda: draw_calibration(result, Path(arguments.output)))
     written = result.save(arguments.output) + (drawn or [])
+    written.append(write_calibration_page(Path(arguments.output) / "report.html", result))
     console.say(arguments, result.table(), result.verdict)
     if result.correlated:
         console.notice(
@@ -138,6 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
     if drawn is None:
         console.notice(arguments, NO_FIGURE)
     console.emit(arguments, result.facts())
+    console.open_page(arguments, Path(arguments.output) / "report.html")
     return 0
 
 

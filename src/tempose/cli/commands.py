@@ -190,6 +190,11 @@ def add_alignment(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_open(parser: argparse.ArgumentParser) -> None:
+    """Whether to show the page at the end."""
+    parser.add_argument("--open", action="store_true", help="open the page in the browser when it is written")
+
+
 class _Renamed(argparse.Action):
     """An old name: does what the new one does, and leaves a hint in the namespace."""
 

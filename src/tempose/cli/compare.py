@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_alignment, add_command, add_graph
+from tempose.cli.commands import Commands, add_alignment, add_command, add_graph, add_open
 from tempose.cli.inputs import add_reading, read_graph
 
 
@@ -33,8 +34,9 @@ def add_parser(commands: Commands, summary: str) -> None:
         "-o",
         "--output",
         metavar="DIR",
-        help="directory for table.json, table.csv, poses/METHOD.csv and, with matplotlib, compare.png",
+        help="directory for report.html, table.json, table.csv, poses/METHOD.csv and, with matplotlib, compare.png",
     )
+    add_open(parser)
     add_reading(parser)
 
 
@@ -52,6 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
         from tempose.errors import OptionError
 
         raise OptionError("give a graph to compare the methods on, or --list to see them")
+    if arguments.open and arguments.output is None:
+        from tempose.errors import OptionError
+
+        raise OptionError("--open needs a page, and a page needs a directory: add -o DIR")
     graph = read_graph(arguments)
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     names = None if arguments.methods is None else [name.strip() for name in arguments.methods.split(",")]
@@ -60,7 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
         result = compare(graph, truth, names, alignment=arguments.alignment, progress=progress)
     console.say(arguments, result.table())
     if arguments.output is not None:
+        from tempose.report.study_pages import write_comparison_page
+
         written = result.save(arguments.output)
+        written.append(
+            write_comparison_page(Path(arguments.output) / "report.html", result, Path(arguments.graph).name)
+        )
         console.say(arguments, f"written to {', '.join(map(str, written))}")
     console.emit(arguments, result.facts())
+    if arguments.output is not None:
+        console.open_page(arguments, Path(arguments.output) / "report.html")
     return 0

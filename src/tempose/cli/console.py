@@ -14,6 +14,8 @@ from tempose._support.tables import text_table
 from tempose.errors import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tempose._support.progress import ProgressHook
 
 
@@ -49,6 +51,16 @@ def table(arguments: argparse.Namespace, rows: list[tuple[str, str]], title: str
     if title:
         print(printable(title))
     print(text_table([(printable(a), printable(b)) for a, b in rows], left=(0, 1), indent="  "))
+
+
+def open_page(arguments: argparse.Namespace, page: Path) -> None:
+    """Show a page in the browser if asked to; say where it is if there is none."""
+    if not getattr(arguments, "open", False):
+        return
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        notice(arguments, f"no browser could be started here: open {page} yourself")
 
 
 def compiled_before() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command
+from tempose.cli.commands import Commands, add_command, add_open
 from tempose.cli.inputs import SolveInput
 from tempose.cli.solve import solve_and_write
 from tempose.options import SolveOptions
@@ -13,11 +13,12 @@ from tempose.options import SolveOptions
 
 def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose demo``."""
-    parser = add_command(commands, "demo", summary, run, "tempose demo -o demo")
+    parser = add_command(commands, "demo", summary, run, "tempose demo -o demo --open")
     parser.add_argument(
         "-o", "--output", default="tempose-demo", metavar="DIR", help="directory to write (default: tempose-demo)"
     )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same draws (default 0)")
+    add_open(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

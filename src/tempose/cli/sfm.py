@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command
+from tempose.cli.commands import Commands, add_command, add_open
 
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
@@ -113,6 +113,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         "--draws", type=int, default=40, metavar="N", help="posterior draws the points are made again for (default 40)"
     )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
+    add_open(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -163,6 +164,7 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
             console.say(arguments, _covered(found.scene, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
+    console.open_page(arguments, home / "report.html")
     return 0
 
 
@@ -247,9 +249,8 @@ def _verdict(facts: dict[str, Any]) -> Fact:
     tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
     lines = [why]
     if facts["median_sigma_pos"] is not None:
-        lines.append(
-            f"median 1σ per axis of a camera: {facts['median_sigma_rot_deg']:.2g}° and {facts['median_sigma_pos']:.2g} {facts['unit']}"
-        )
+        rot, pos = facts["median_sigma_rot_deg"], facts["median_sigma_pos"]
+        lines.append(f"median 1σ per axis of a camera: {rot:.2g}° and {pos:.2g} {facts['unit']}")
     return Fact("verdict", trust.capitalize(), "\n".join(lines), tones[trust])
 
 
@@ -365,6 +366,7 @@ def _add_error_bars(
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}", _covered(given.scene, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
+    console.open_page(arguments, home / "report.html")
     return 0 if facts["trusted"] else 1
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tempose._support.parallel import cores
 from tempose._support.progress import Progress
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command, add_graph
+from tempose.cli.commands import Commands, add_command, add_graph, add_open
 from tempose.cli.flags import add_options, given, solve_options
 from tempose.cli.inputs import SolveInput, add_reading, read_record
 from tempose.errors import OptionError
@@ -63,6 +63,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     parser.add_argument("--truth", metavar="FILE", help="true poses, to show errors in the report")
     parser.add_argument("--no-report", action="store_true", help="do not write report.html")
+    add_open(parser)
     parser.add_argument(
         "--preset",
         choices=["default", "paper"],
@@ -125,6 +126,8 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
             f"--truth {source.truth}: has no node of the graph (the graph has {first}, …, the truth {other}, …); solve without "
             "it: tempose eval matches poses by time"
         )
+    if getattr(arguments, "no_report", False) and arguments.open:
+        raise OptionError("--open shows the report that --no-report leaves out: give one of them")
     if not arguments.output:
         raise OptionError("-o needs the name of a directory")
     home, overwrite = Path(arguments.output), getattr(arguments, "overwrite", False)
@@ -191,6 +194,7 @@ def _solve_and_write(
     page = "" if getattr(arguments, "no_report", False) else f"; look at {home / 'report.html'}"
     console.say(arguments, f"written to {home}{page}", *_next(arguments, solution.judgement))
     console.emit(arguments, {**solution.facts(), **record})
+    console.open_page(arguments, home / "report.html")
     if solution.status == "interrupted":
         kept = solution.draws.n_draws if solution.draws is not None else 0
         console.say(arguments, f"interrupted: {kept} draws are kept; the same command goes on from here")

@@ -4,8 +4,8 @@ const CHART_HEIGHT = 178;
 const MARGIN = { left: 46, right: 12, top: 18, bottom: 36 };
 
 /** Card with a title, a line of statistics and an SVG that `draw(svg, width, height, readout)` fills. */
-function chartCard(parent, title, stats, draw) {
-  const svg = make("svg", { height: CHART_HEIGHT, role: "img", "aria-label": `${title}. ${stats}` });
+function chartCard(parent, title, stats, draw, height = CHART_HEIGHT) {
+  const svg = make("svg", { height, role: "img", "aria-label": `${title}. ${stats}` });
   const readout = make("div", { class: "readout" });
   parent.append(
     make("div", { class: "card chart" }, make("h2", {}, title), make("p", { class: "stats" }, stats || "\u00a0"), svg, readout),
@@ -13,9 +13,9 @@ function chartCard(parent, title, stats, draw) {
   const redraw = () => {
     const width = svg.clientWidth;
     if (!width) return;
-    svg.setAttribute("viewBox", `0 0 ${width} ${CHART_HEIGHT}`);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.replaceChildren();
-    draw(svg, width, CHART_HEIGHT, readout);
+    draw(svg, width, height, readout);
   };
   new ResizeObserver(redraw).observe(svg);
 }

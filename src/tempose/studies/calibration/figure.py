@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tempose.studies import figures
 from tempose.studies.calibration.fitting import GROUPS
 from tempose.studies.calibration.result import Calibration
+from tempose.studies.calibration.uniformity import CONFIDENCE, uniform_band
 from tempose.studies.coverage import LEVELS
 
 _COLOURS = {
@@ -23,7 +23,6 @@ _COLOURS = {
     "fit": "#555555",
 }
 _BARS = {"node": "#1f5fa8", "pair": "#2e8b57", "node, Gaussian": "#c9d6e8", "pair, Gaussian": "#cfe6d8"}
-_CONFIDENCE = 0.99  # that all curves of a figure stay inside if all is well
 
 
 def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
@@ -44,7 +43,7 @@ def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
             left.legend(fontsize=6.5, ncols=2, loc="lower left", framealpha=0.7)
             right.legend(fontsize=6.5, loc="lower right", framealpha=0.9)
     figure.suptitle(
-        f"Rank of the truth minus uniform (band: {_CONFIDENCE:.0%} for all curves together), and coverage of regions",
+        f"Rank of the truth minus uniform (band: {CONFIDENCE:.0%} for all curves together), and coverage of regions",
         fontsize=10,
     )
     return figures.save(figure, directory)
@@ -52,7 +51,7 @@ def draw_calibration(result: Calibration, directory: Path) -> list[Path]:
 
 def _rank_curves(axes: Any, result: Calibration, setting: str, curves: int) -> None:
     """Empirical distribution function of each quantity's ranks minus the uniform one."""
-    band = float(stats.kstwo.ppf(1.0 - (1.0 - _CONFIDENCE) / curves, len(result.of(setting))))
+    band = uniform_band(len(result.of(setting)), curves)
     axes.axhspan(-band, band, color="#eeeeee", zorder=0)
     axes.axhline(0.0, color="#999999", lw=0.6)
     labelled: set[str] = set()

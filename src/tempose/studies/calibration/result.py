@@ -161,6 +161,10 @@ class Calibration:
 
     def table(self) -> str:
         """One line per setting: sampler, least corrected p-value, coverage in percent."""
+        return text_table(self.cells(), left=(0, 2))
+
+    def cells(self) -> list[list[str]]:
+        """The cells of :meth:`table`, the heads first."""
         head = [
             "setting",
             "graphs",
@@ -168,8 +172,7 @@ class Calibration:
             "least p",
             *(f"{r} {lv:.0%}" for r in REGIONS for lv in LEVELS if _shown(r, lv)),
         ]
-        lines = [head, *(self._line(setting) for setting in self.settings)]
-        return text_table(lines, left=(0, 2))
+        return [head, *(self._line(setting) for setting in self.settings)]
 
     def _line(self, setting: Setting) -> list[str]:
         rows, worst = self.of(setting.name), self.worst(setting.name)

@@ -13,6 +13,8 @@ from tempose._typing import Array
 from tempose.studies.coverage import Coverage
 
 _GRAPHS_PER_BIN, _MOST_BINS = 10, 20
+CONFIDENCE = 0.99
+"""That all curves of a figure stay in their bands if all is well."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ def rank_tests(setting: str, quantity: str, ranks: ArrayLike) -> list[RankTest]:
 def _chi_square(u: Array) -> float:
     bins = int(np.clip(len(u) // _GRAPHS_PER_BIN, 2, _MOST_BINS))
     return float(stats.chisquare(np.histogram(u, bins, (0.0, 1.0))[0]).pvalue)
+
+
+def uniform_band(n: int, curves: int) -> float:
+    """How far from the uniform one the distribution function of ``n`` ranks may be, if it is one of so many curves."""
+    return float(stats.kstwo.ppf(1.0 - (1.0 - CONFIDENCE) / curves, n))
 
 
 def holm(p_values: ArrayLike) -> Array:
