@@ -129,6 +129,10 @@ def test_files_hold_both_and_reload(solution, tmp_path):
 
 def test_the_page_has_a_card_each(solution, tmp_path):
     data = report_data(solution)
+    [other] = data.variants  # to switch to
+    assert (data.label, other.label) == ("explanation 1, 55%", "explanation 2, 45%")
+    assert other.positions == pytest.approx(solution.explanations[1].poses.position)
+    assert other.edge_outlier == pytest.approx(1.0 - solution.explanation_inliers(1))
     assert not any(word in f"{fact.label} {fact.value} {fact.note}" for fact in data.headline for word in PROMISES)
     assert [fact.tone for fact in data.headline if fact.label == "status"] == ["neutral"]
     assert [fact.tone for fact in data.details] == ["neutral"]

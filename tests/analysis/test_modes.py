@@ -487,6 +487,9 @@ def test_the_report_says_which_mode_it_shows(solved: tuple[tempose.Solution, Pat
     assert tile.value == "2"
     assert "poses and σ on this page are of mode" in tile.note
     assert "; of mode " in data.gauge
+    [other] = data.variants  # to switch to
+    assert {data.label[:6], other.label[:6]} == {"mode 1", "mode 2"}
+    assert np.abs(other.edge_rotation_deg - data.edge_rotation_deg).max() > 0.5
 
 
 def test_one_mode_is_not_made_a_fuss_of(tmp_path: Path) -> None:

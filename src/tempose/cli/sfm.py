@@ -384,7 +384,7 @@ def _write_model(
     from tempose._support.plain import json_text
     from tempose.report.cloud_page import CloudExtras, write_cloud_page
     from tempose.report.widgets import Fact
-    from tempose.sfm import files
+    from tempose.sfm import files, words
     from tempose.sfm import given as models
     from tempose.sfm.thumbnails import thumbnails
 
@@ -402,7 +402,7 @@ def _write_model(
     ]
     trusted = facts["trusted"]
     verdict = Fact(
-        "verdict", "Trust it" if trusted else "Do not trust it", facts["verdict"].removeprefix("do not trust this: "),
+        "verdict", "Trust it" if trusted else "Do not trust it", words.reason(given),
         "bad" if not trusted else "warn" if any(not one.is_fatal for one in given.doubts) else "good",
     )  # fmt: skip
     extras = CloudExtras(

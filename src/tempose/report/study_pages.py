@@ -176,8 +176,7 @@ def write_calibration_page(path: PathLike, result: Calibration) -> Path:
 def calibration_verdict(result: Calibration) -> Fact:
     """Whether error bars are what they say."""
     tone: Tone = "neutral" if result.calibrated is None else "good" if result.calibrated else "bad"
-    head, _, why = result.verdict.partition(": ")
-    return Fact("verdict", head[0].upper() + head[1:], why, tone)
+    return Fact("verdict", result.finding[0].upper() + result.finding[1:], result.reason, tone)
 
 
 def _curves(result: Calibration, setting: str, stats: str, count: int) -> dict[str, Any]:

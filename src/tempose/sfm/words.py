@@ -192,5 +192,10 @@ _GROUP = {"focal": "focal length", "centre": "principal point", "distortion": "d
 
 def verdict(given: GivenModel) -> str:
     """Whether the model may be used."""
-    fatal = [doubt(one, given) for one in given.doubts if one.is_fatal]
-    return f"do not trust this: {'; '.join(fatal)}" if fatal else "determined by what was seen"
+    fatal = any(one.is_fatal for one in given.doubts)
+    return f"do not trust this: {reason(given)}" if fatal else reason(given)
+
+
+def reason(given: GivenModel) -> str:
+    """Why it may be used, or not."""
+    return "; ".join(doubt(one, given) for one in given.doubts if one.is_fatal) or "determined by what was seen"

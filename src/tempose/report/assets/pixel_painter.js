@@ -102,11 +102,11 @@ class PixelPainter {
     const { axes: a, target, near, reach, ratio } = this.lens;
     const scale = this.lens.scale * ratio;
     const count = colour.length / 4;
-    const order = this.farFirst(places, count);
+    const order = this.farFirst(places, count, stride);
     const stamps = this.prepared(layer, ratio);
     const [or, og, ob] = layer.outline || [0, 0, 0];
     const { width, height, bytes } = this;
-    for (let k = 0; k < count; k += stride) {
+    for (let k = 0; k < Math.ceil(count / stride); k++) {
       const i = order[k];
       const alpha = colour[4 * i + 3] / 255;
       if (!alpha) continue;
@@ -135,22 +135,22 @@ class PixelPainter {
     }
   }
 
-  /** Things from far to near, to a thousandth of the depth. */
-  farFirst(places, count) {
+  /** Every `stride`-th thing, from far to near, to a thousandth of the depth. */
+  farFirst(places, count, stride) {
     const { axes: a, target, reach } = this.lens;
     const slots = 1024;
     if (!this.order || this.order.length < count) [this.order, this.slot] = [new Uint32Array(count), new Uint16Array(count)];
     const { order, slot } = this;
     const starts = new Uint32Array(slots + 1);
     const middle = a[6] * target[0] + a[7] * target[1] + a[8] * target[2];
-    for (let i = 0; i < count; i++) {
+    for (let i = 0; i < count; i += stride) {
       const away = a[6] * places[3 * i] + a[7] * places[3 * i + 1] + a[8] * places[3 * i + 2] - middle;
       const s = (slots / 2) * (1 - away / (2 * reach));
       slot[i] = s > 0 ? Math.min(slots - 1, s) : 0;
       starts[slot[i] + 1]++;
     }
     for (let s = 1; s <= slots; s++) starts[s] += starts[s - 1];
-    for (let i = 0; i < count; i++) order[starts[slot[i]]++] = i;
+    for (let i = 0; i < count; i += stride) order[starts[slot[i]]++] = i;
     return order;
   }
 

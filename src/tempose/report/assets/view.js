@@ -305,9 +305,8 @@ class View {
     this.draw();
     const spent = performance.now() - begin;
     if (!this.moving || this.painter.isFast) return;
-    if (spent > 28) this.detail = Math.max(0.02, this.detail * 0.75);
+    if (spent > 28) this.detail = Math.max(0.15, this.detail * 0.75);
     else if (spent < 14) this.detail = Math.min(1, this.detail * 1.08);
-    this.canvas.parentElement.dataset.drawn = this.detail.toFixed(2);
   }
 
   draw() {
@@ -316,10 +315,12 @@ class View {
     this.seen = this.lens();
     this.made ||= this.layers();
     painter.begin(this.seen, parseColour(this.theme.stage));
+    let stride = 1;
     for (const layer of this.made) {
-      const many = this.moving && layer.colour.length > 4000;
-      painter.draw(layer, many ? Math.max(1, Math.round(1 / this.detail)) : 1);
+      if (this.moving && !painter.isFast && layer.colour.length > 4000) stride = Math.max(1, Math.round(1 / this.detail)); // of more than 1000 things
+      painter.draw(layer, layer.colour.length > 4000 ? stride : 1);
     }
+    this.canvas.parentElement.dataset.drawn = (1 / stride).toFixed(2);
     painter.end();
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);

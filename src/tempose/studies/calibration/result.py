@@ -107,21 +107,31 @@ class Calibration:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
+        return f"{self.finding}: {self.reason}"
+
+    @property
+    def finding(self) -> str:
+        """The verdict in two words."""
+        return "cannot tell" if self.calibrated is None else "calibrated" if self.calibrated else "NOT calibrated"
+
+    @property
+    def reason(self) -> str:
+        """Why that is the verdict."""
         if self.failures:
             cause, count = max(self.failures.items(), key=lambda item: item[1])
-            return f"NOT calibrated: {sum(self.failures.values())} of {len(self.rows)} graphs have no draws ({count}: {cause})"
+            return f"{sum(self.failures.values())} of {len(self.rows)} graphs have no draws ({count}: {cause})"
         worst = self.worst()
         if worst is None:
-            return f"cannot tell: a setting needs at least {FEWEST_GRAPHS} graphs"
+            return f"a setting needs at least {FEWEST_GRAPHS} graphs"
         if worst.corrected > SIGNIFICANT:
             return (
-                f"calibrated: {len(self.rows)} graphs, {len(self.tests)} tests, least corrected p = {worst.corrected:.2g} "
+                f"{len(self.rows)} graphs, {len(self.tests)} tests, least corrected p = {worst.corrected:.2g} "
                 f"({worst.quantity}, {worst.setting}, {worst.kind})"
             )
         bad = [test for test in self.tests if test.corrected <= SIGNIFICANT]
         where = sorted({test.setting for test in bad})
         return (
-            f"NOT calibrated: {len(bad)} of {len(self.tests)} tests fail, in {', '.join(where)}; the worst is "
+            f"{len(bad)} of {len(self.tests)} tests fail, in {', '.join(where)}; the worst is "
             f"{worst.quantity} in {worst.setting} (corrected p = {worst.corrected:.1e}): {worst.finding}"
         )
 
