@@ -87,7 +87,8 @@ class SolveOptions:
     edge_errors: str = option(
         "auto",
         "what error bars take for granted: errors of edges are independent, or shared by edges that meet, as those of "
-        "registrations of one scan are (default auto: shared where noise is estimated and loop closures that say the same count once)",
+        "registrations of one scan are (default auto: shared where noise is estimated and loop closures that say the same count "
+        "once)",
         choices=EDGE_ERRORS,
     )
     scale: str = option(

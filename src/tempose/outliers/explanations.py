@@ -279,7 +279,7 @@ class ExplanationSearch:
         return float(excess[fits & self.sequence.is_link].sum() + of_cells.sum())
 
     def _bent(self, energy: Array, fits: Mask) -> float:
-        """By how much links that are trusted miss beyond the usual limit, in nats: at the limit of trust, as much as giving them up."""
+        """By how much trusted links miss beyond the usual limit, in nats: at the limit of trust, as much as giving them up."""
         freedom, links = self.level.freedom, fits & self.sequence.is_link
         beyond = _core(energy, freedom) - _core(_FITS * freedom, freedom)
         return float(np.maximum(beyond[links], 0.0).sum())
