@@ -56,7 +56,7 @@ def main(folder: str) -> int:
     index = (site / "searchindex.js").read_text(encoding="utf-8")
     wrong += [
         f"searchindex.js does not know {word}"
-        for word in ("bingham", "gauge", "tutorials/robot-loop")
+        for word in ("bingham", "gaug", "tutorials/robot-loop")
         if word not in index
     ]
     executed = [
