@@ -56,7 +56,7 @@ def test_at_the_end_energy_is_redundancy() -> None:
         assert energy[mine].sum() == pytest.approx(found.redundancy[k], rel=1e-3)
     assert found.redundancy.sum() == pytest.approx(
         solution.global_test.freedom, rel=1e-3
-    )  # the exact Hessian, not Gauss–Newton
+    )
 
 
 def test_one_group_is_the_variance_factor() -> None:

@@ -197,7 +197,7 @@ def test_a_network_of_baselines_is_adjusted_as_in_textbooks() -> None:
 
 
 LEVELLING: dict[str, dict[str, Any]] = {
-    # sample network of GNU Gama 1.5.09 as it prints it (σ 5 mm a leg): heights, their σ, m0 a posteriori, [pvv] in mm²
+    # output of GNU Gama 1.5.09 (vrmapper.com/gama/1doutput.html); its input was not seen: σ of 5 mm a leg follows from m0 and [pvv]
     "GNU Gama": {
         "known": {"1a": 1000.0},
         "legs": "1a 4 -1.225, 4 3 -0.848, 3 2 1.342, 2 1a 0.720, 1a 2 -0.724, 2 3 -1.335, 3 4 0.842, 4 1a 1.231",
@@ -208,7 +208,7 @@ LEVELLING: dict[str, dict[str, Any]] = {
         "m0": (5.42 / 5.0, 2),
         "largest": 1.68,
     },
-    # Ghilani and Wolf, Adjustment Computations, chapter 12: weights are 12 over the length of the line
+    # Ghilani and Wolf, Adjustment Computations, the weighted level net; quoted from memory. Weights are 12 over the length of the line
     "Ghilani": {
         "known": {"X": 100.0, "Y": 107.5},
         "legs": "X A 5.10, A Y 2.34, Y C -1.25, C X -6.13, A B -0.68, Y B -3.00, B C 1.70",
