@@ -208,7 +208,7 @@ LEVELLING: dict[str, dict[str, Any]] = {
         "m0": (5.42 / 5.0, 2),
         "largest": 1.68,
     },
-    # Ghilani and Wolf, Adjustment Computations, the weighted level net; quoted from memory. Weights are 12 over the length of the line
+    # Ghilani and Wolf, Adjustment Computations, the weighted level net; quoted from memory. Weights are 12 over the length
     "Ghilani": {
         "known": {"X": 100.0, "Y": 107.5},
         "legs": "X A 5.10, A Y 2.34, Y C -1.25, C X -6.13, A B -0.68, Y B -3.00, B C 1.70",
