@@ -54,9 +54,7 @@ def test_at_the_end_energy_is_redundancy() -> None:
     for k, name in enumerate(found.names):
         mine = np.array(kinds) == name
         assert energy[mine].sum() == pytest.approx(found.redundancy[k], rel=1e-3)
-    assert found.redundancy.sum() == pytest.approx(
-        solution.global_test.freedom, rel=1e-3
-    )
+    assert found.redundancy.sum() == pytest.approx(solution.global_test.freedom, rel=1e-3)
 
 
 def test_one_group_is_the_variance_factor() -> None:
