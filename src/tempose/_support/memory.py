@@ -12,6 +12,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+# chosen on: a simulated graph of 300 nodes under 48 limits on memory, on two cores
 _LIBRARIES, _EACH_CORE = 700_000_000, 100_000_000  # bytes that NumPy, SciPy and numba map, and threads of BLAS a core
 _SAID = (
     "failed to map segment",
