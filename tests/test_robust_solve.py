@@ -73,7 +73,7 @@ def test_the_proof_is_about_the_kept_edges_and_says_so(solution):
     page = report_data(solution)  # edges were rejected: nothing that could be read as a promise stands on top
     assert not any(word in f"{fact.label} {fact.value} {fact.note}" for fact in page.headline for word in PROMISES)
     assert [(fact.label, fact.tone) for fact in page.details] == [("proof about the kept edges", "neutral")]
-    *lines, last = solution.summary().splitlines()
+    *lines, last, _ = solution.summary().splitlines()
     assert not any(word in line for line in lines for word in PROMISES)
     assert last == describe.kept_proof(solution.certificate)
     assert describe.INDEPENDENT in lines  # random ids are no order in time
