@@ -6,8 +6,8 @@ Simulated trajectories with loop closures and an error ellipsoid at every node, 
 pointer events, as a hand would. "script" is what the page's own code takes for a frame with everything in it (the page is made to
 believe that no time passes, so that it leaves nothing out); "turned" is the time between pictures with the clock as it is, when a
 page that cannot keep up leaves things out until it rests, and "drawn" how much it draws then, if it says so. A screen shows at most
-60 pictures a second: 16.7 ms. Headless Chromium has no graphics processor, so the page draws by its own code ("canvas"). "webgl" asks
-for WebGL all the same, which is then software, too: its script is what counts on a machine with a graphics processor.
+60 pictures a second: 16.7 ms. Headless Chromium has no graphics processor, so the page draws by its own code ("canvas"). "webgl"
+asks for WebGL all the same, which is then software, too: its script is what counts on a machine with a graphics processor.
 """
 
 from __future__ import annotations
