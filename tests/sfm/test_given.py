@@ -146,7 +146,7 @@ def test_a_camera_that_only_turns_is_not_trusted(tmp_path: Path, capsys: pytest.
     assert "do not trust this" in capsys.readouterr().out
     facts: dict[str, Any] = json.loads((home / "sfm.json").read_text())
     assert not facts["trusted"] and "no parallax" in facts["doubts"]
-    assert "do not trust" in (home / "report.html").read_text()
+    assert "Do not trust it" in (home / "report.html").read_text()
 
 
 def test_a_camera_that_does_not_move_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -400,11 +400,13 @@ def _write_model(
         for label, text in _model_summary(given, facts)
         if label not in ("verdict", "photographs", "points")
     ]
-    trusted = facts["trusted"]
-    verdict = Fact(
-        "verdict", "Trust it" if trusted else "Do not trust it", words.reason(given),
-        "bad" if not trusted else "warn" if any(not one.is_fatal for one in given.doubts) else "good",
-    )  # fmt: skip
+    doubts = [words.doubt(one, given) for one in given.doubts if not one.is_fatal]
+    if not facts["trusted"]:
+        verdict = Fact("verdict", "Do not trust it", words.reason(given), "bad")
+    elif doubts:
+        verdict = Fact("verdict", "Trust it with care", "\n".join(doubts), "warn")
+    else:
+        verdict = Fact("verdict", "Trust it", words.reason(given), "good")
     extras = CloudExtras(
         verdict=verdict,
         facts=[] if errors is None else [errors],
