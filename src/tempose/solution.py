@@ -720,6 +720,9 @@ class Solution:
             )
         parameters = None if facts["parameters"] is None else Parameters.from_facts(facts["parameters"])
         proof = None if facts["certificate"] is None else Certificate.from_facts(facts["certificate"])
+        scaled_by = facts["scaling"]["variance_factor"]
+        if type(scaled_by) not in (int, float) or not 0.0 < scaled_by < math.inf:
+            raise ValueError(scaled_by)
         posterior = Posterior(stored.graph, stored.likelihood)
         weighing = Weighing.from_arrays(stored.graph.node_ids, stored.explanations) if stored.explanations else None
         analysis = Analysis(
@@ -732,7 +735,7 @@ class Solution:
             options.noise == "auto",
             weighing=weighing,
             errors_shared=options.shares_errors(is_by_place(weighing)),
-            scaled_by=facts["scaling"]["variance_factor"],
+            scaled_by=scaled_by,
         )
         found = 0 if draws is None else draws.n_draws
         if stored.nodes and int(stored.nodes["all_draws"]) == found:  # else there are more by now
@@ -754,7 +757,7 @@ class Solution:
             optimiser_status=facts["optimiser"]["status"],
             optimum_notices=tuple(facts["optimiser"]["notices"]),
             doubts=doubts_from(facts["optimiser"]["doubts"]),
-            scaled_by=facts["scaling"]["variance_factor"],
+            scaled_by=scaled_by,
             tuning=facts["tuning"],
             likelihood=stored.likelihood,
             parameters=parameters,

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from helpers.fuzz_g2o import _edit_lines, _edit_tokens, _flip_bytes, _truncate
+from helpers.mutations import cut, flip, lines, words
 from tempose.errors import TemposeError
 
-_MUTATIONS = [_flip_bytes, _edit_tokens, _edit_tokens, _edit_lines, _truncate]
+_MUTATIONS: list[Callable[[np.random.Generator, bytes], bytes]] = [flip, words, words, lines, cut]
 
 
 def mutant(rng: np.random.Generator, data: bytes) -> bytes:

@@ -362,7 +362,7 @@ def test_a_dump_of_hdl_graph_slam_is_read_and_its_planes_are_told(load) -> None:
 
 def test_what_g2o_cannot_hold_is_refused_by_edge(load, tmp_path: Path) -> None:
     graph = load(PAIR + LINK)
-    with pytest.raises(GraphError, match=r"edge 0 \(1 → 0\) has a lever arm.*\.csv"):
+    with pytest.raises(GraphError, match=r"edge 0 \(0 → 1\) has a lever arm.*\.csv"):
         write_graph(tmp_path / "a.g2o", replace(graph, arm=[[1.0, 0, 0]]))
     flat_arm = load(PAIR2 + LINK2 + "EDGE_PRIOR_SE2_XY 1 1 2 100 0 100\n")
     with pytest.raises(GraphError, match=r"planar g2o files have no place.*\.csv"):

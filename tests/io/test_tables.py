@@ -96,7 +96,7 @@ def test_a_table_holds_every_graph(tmp_path: Path, planar: bool, origin: np.ndar
 def test_a_result_comes_back_to_the_bit(tmp_path: Path, planar: bool, origin: np.ndarray | None) -> None:
     graph = every_graph(planar, origin=origin)
     assert graph.initial is not None
-    stored = StoredResult({"status": "x"}, graph, None, graph.initial, np.zeros(3))
+    stored = StoredResult({"status": "x", "edges_measure": graph.measures}, graph, None, graph.initial, np.zeros(3))
     write_result(tmp_path, stored, (("sigma",), (np.arange(4.0),)))
     again = read_result(tmp_path)
     assert again.estimate.ids == graph.node_ids

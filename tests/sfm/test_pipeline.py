@@ -91,8 +91,9 @@ def test_a_camera_has_one_error_bar(
         sigma_pos
     )
     page = (tmp_path / "report.html").read_text()
-    for row, rot, pos in zip(rows, sigma_rot_deg, sigma_pos, strict=True):
-        assert f"<td>{row['id']}</td><td>{rot:.3g}</td><td>{pos:.3g}</td>" in page
+    shown = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])["cameras"]
+    for row, rot, pos, one in zip(rows, sigma_rot_deg, sigma_pos, shown, strict=True):
+        assert (one["name"], one["rotation"], one["position"]) == (row["id"], rot, pos)
     others = [path for path in tmp_path.rglob("*.csv") if path.name != "cameras.csv"]
     assert others == [tmp_path / "graph.csv"] and not (tmp_path / "cameras").exists()
     graph = tempose.io.read_graph(others[0])  # pairs and where they were solved from; no word on how sure a camera is

@@ -234,5 +234,5 @@ def test_the_command_writes_which_edges_are_wrong(tmp_path: Path, capsys: pytest
     assert lines[0] == "i,j,alias" and sum(not line.endswith(",") for line in lines[1:]) == np.sum(made.alias >= 0)
     graph = read_graph(path)
     named = {tuple(map(int, line.split(",")[:2])) for line in lines[1:]}
-    rows = [k for k in range(graph.n_edges) if (graph.edge_i[k], graph.edge_j[k]) in named]
+    rows = [k for k in range(graph.n_edges) if tuple(graph.edge_ends[k]) in named]
     assert np.array_equal(rows, np.flatnonzero(made.is_wrong))

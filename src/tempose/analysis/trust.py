@@ -206,7 +206,7 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     elif (
         not evidence.noise_estimated
         and math.isfinite(chi)
-        and (not 0.5 < chi < 2.0 or understates(analysis.global_test))
+        and (not 0.5 < chi < 2.0 or (chi > NOTABLY_OFF**2 and understates(analysis.global_test)))
     ):
         doubt = Doubt.NOISE_UNDERSTATED if chi > 1.0 else Doubt.NOISE_OVERSTATED
         # error bars that are too wide mislead nobody, but ten times too wide they say nothing

@@ -225,8 +225,9 @@ def _fit_ranks(solution: Solution, rng: np.random.Generator) -> dict[str, float]
 
 
 def _stacked(draws: Draws) -> tuple[Array, Array]:
-    """Draws (chains, draws, n, 7) and U (chains, draws); chains of one run are equally long."""
-    return np.stack([np.asarray(a) for a in draws.arrays]), np.stack(draws.energies)
+    """Draws (chains, draws, n, 7) and U (chains, draws), as many of each chain as the shortest has: some have one more."""
+    length = min(len(a) for a in draws.arrays)
+    return np.stack([np.asarray(a[:length]) for a in draws.arrays]), np.stack([e[:length] for e in draws.energies])
 
 
 def _coordinates(wxyz: Array, position: Array, reference: Poses, pairs: Index) -> Array:
