@@ -673,7 +673,7 @@ def legend(*, draws: bool) -> str:
         "; R-hat is 1 where chains agree; ESS is how many independent draws the draws are worth, bulk for means and tail for "
         "intervals"
     )
-    return f"(U is how badly poses explain the measurements, 0 at best{more * draws}; all words: docs/glossary.md)"
+    return f"(U is how badly poses explain the measurements, 0 at best{more * draws}; all words: docs/reference/glossary.md)"
 
 
 def reason(why: Reason) -> str:
