@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -163,6 +165,25 @@ def small_database(path: Path, *spoil: str) -> Path:
             base.execute(statement)
         base.commit()
     return path
+
+
+def test_a_database_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "wal.db"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("PRAGMA journal_mode=WAL")  # which wants a file beside it even to be read
+        made.execute("CREATE TABLE images (image_id INTEGER)")
+        made.commit()
+    code = (
+        "import resource, signal, sqlite3, sys\n"
+        "from pathlib import Path\n"
+        "from tempose.io.colmap.database import _open, _opened\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
+        "try:\n    _opened(Path(sys.argv[1]), 'mode=ro', 1.0)\n    print('no need')\n"
+        "except sqlite3.OperationalError:\n    print(_open(Path(sys.argv[1])).execute('SELECT count(*) FROM images').fetchone())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "(0,)\n"
 
 
 @pytest.mark.parametrize("name", ["a#b", "a?mode=memory", "100%41", "ü b", "a%23?#"])

@@ -64,8 +64,22 @@ def read_database(path: PathLike) -> ColmapDatabase:
 
 
 def _open(path: Path, seconds: float = 5.0) -> sqlite3.Connection:
-    """Read-only. Tables must be tables: a view could compute for ever."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=seconds)
+    """Read-only. Tables must be tables: a view could compute for ever.
+
+    A database that was written with a log beside it wants to make a file there even to be read. Where there is no room for one, and
+    no log is left over, it is read as it stands.
+    """
+    try:
+        return _opened(path, "mode=ro", seconds)
+    except sqlite3.OperationalError as error:
+        beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+        if "disk I/O error" not in str(error) or any(one.exists() and one.stat().st_size for one in beside):
+            raise
+        return _opened(path, "mode=ro&immutable=1", seconds)
+
+
+def _opened(path: Path, how: str, seconds: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=seconds)
     try:
         for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
             wrong = kind == "view" or (kind == "table" and "virtual" in str(text)[:20].lower())
