@@ -788,7 +788,7 @@ def edge_checks(checks: EdgeChecks) -> str:
             f"no edge is surprising: the most surprising of {checks.n_checked} is {name}, p = {checks.corrected_p:.2g}"
         )
     return (
-        f"{len(checks.suspects)} of {checks.n_checked} edges contradict the rest, most of all {name} "
+        f"{len(checks.suspects)} of {checks.n_checked} edges are too far off for their noise, most of all {name} "
         f"({math.sqrt(checks.z2[worst] / checks.freedom[worst]):.3g} times its expected distance)"
     )
 
