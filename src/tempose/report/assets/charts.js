@@ -17,6 +17,7 @@ function chartCard(parent, title, stats, draw, height = CHART_HEIGHT) {
     svg.replaceChildren();
     draw(svg, width, height, readout);
   };
+  redraw(); // what is hidden has no width yet
   new ResizeObserver(redraw).observe(svg);
 }
 
