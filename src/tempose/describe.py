@@ -402,10 +402,10 @@ def precisions(facts: Mapping[str, Any]) -> str:
     """Which precisions were used, and what one number per edge would have given: of ``overview.precisions``."""
     axes, lost, count = facts["sigma_between_axes"], facts["sigma_if_correlations_dropped"], facts["correlated_edges"]
     parts = []
-    if max(axes.values()) > 1.0 + 1e-6:
+    unequal = [f"{ratio:.3g} times for {kind}s" for kind, ratio in axes.items() if ratio > 1.0 + 1e-6]
+    if unequal:
         parts.append(
-            f"σ differs between axes by up to {axes['rotation']:.3g} times for rotations and {axes['translation']:.3g} times for "
-            "translations, which one number per edge (--precision isotropic) would average"
+            f"σ differs between axes by up to {' and '.join(unequal)}, which one number per edge (--precision isotropic) would average"
         )
     if lost is not None:
         parts.append(

@@ -630,7 +630,7 @@ class Solution:
         return [
             f"{draws.n_draws} draws at β = {self.options.beta:g}{of_which}, mean U = {own.mean_potential:.6g}{self._condition}",
             f"drawn by {describe.sampler(draws.sampler)} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
-            f"{draws.gradients_per_draw:.3g} gradients a draw",
+            f"{draws.gradients_per_draw:.3g} {'gradient' if draws.gradients_per_draw == 1 else 'gradients'} a draw",
         ]
 
     def error_bar_lines(self) -> list[str]:

@@ -42,6 +42,7 @@ def test_one_line_says_what_was_meant(words, capsys):
 FRESH = {
     "solve gg.g2o -o out": "gg.g2o: there is no such file; did you mean g.g2o?",
     "solve nowhere.g2o -o out": "nowhere.g2o: there is no such file",
+    "solve k.g2o -o out": "k.g2o: there is no such file\n",  # "g.g2o" shares an ending, not a name
     "solve folder -o out": "folder: is a directory; give a file, or the folder of a known data set",
     "solve empty.g2o -o out": "no edges found: expected EDGE_SE3:QUAT lines",
     "solve notes.txt -o out": "is in none of the known formats, by its ending or its content",

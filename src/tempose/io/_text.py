@@ -33,7 +33,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 def _like(path: Path) -> str:
     """``; did you mean graph.g2o?``, if there is a file of nearly this name beside it."""
     with contextlib.suppress(OSError):
-        found = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
+        beside = list(path.parent.iterdir())
+        stems = difflib.get_close_matches(path.stem, {file.stem for file in beside})  # a shared ending is no likeness
+        found = difflib.get_close_matches(path.name, sorted(file.name for file in beside if file.stem in stems), n=1)
         return "".join(f"; did you mean {path.with_name(name)}?" for name in found)
     return ""
 
