@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.files import bytes_text
+from tempose._support.words import plural, word_for
 from tempose._typing import Array, Index, Mask, NodeId
 from tempose.analysis.diagnostics import (
     ESS_GOOD,
@@ -144,17 +145,17 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         Doubt.NOT_CONVERGED: "the optimiser did not converge, so the poses may be far from the best",
         Doubt.NO_ERROR_BARS: "not all poses are determined, so there are no error bars",
         Doubt.HARDLY_DETERMINED: f"orientations are hardly determined, to {value:.0f}° per axis",
-        Doubt.CONTRADICTIONS: f"{count} of {_count(checks.n_checked, 'edge')} contradict the rest",
+        Doubt.CONTRADICTIONS: f"{count} of {plural(checks.n_checked, 'edge')} contradict the rest",
         Doubt.NOISE_UNDERSTATED: f"measurements scatter {value:.2g} times as much as stated, and error bars are too small by that",
         Doubt.NOISE_OVERSTATED: f"measurements scatter only {value:.2g} times as much as stated: error bars are too wide",
         Doubt.DRAWS_BAD: f"the chains disagree with each other (R-hat {value:.3g}), so their error bars mean little",
-        Doubt.DRAWS_TOO_FEW: f"the draws are worth {_count(count, 'independent one')}, too few to judge error bars by",
+        Doubt.DRAWS_TOO_FEW: f"the draws are worth {plural(count, 'independent one')}, too few to judge error bars by",
         Doubt.MODES: f"the draws lie in {count} modes whose odds are not known",
         Doubt.COMPETING: "another solution explains the measurements, too"
         if count == 1
         else f"{count} other solutions explain the measurements, too",
         Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted, each taken for a mistake of its own",
-        Doubt.LOOSE_PARTS: f"{_count(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
+        Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
         Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
         Doubt.SHARED: "edges that meet err alike, so error bars are too small",
         Doubt.UNDETERMINED: "the measurements do not tie all of it to the world",
@@ -173,22 +174,14 @@ def counts(graph: PoseGraph) -> str:
         name for name in graph.fixed if name != WORLD
     ]  # a single one only says where the frame is, without the world
     parts = [
-        _count(len(graph.reported) - landmarks, "planar node" if graph.is_planar else "node"),
-        *([_count(landmarks, "landmark")] if landmarks else []),
-        _count(graph.n_edges - absolute, "edge"),
-        *([_count(absolute, "absolute measurement")] if absolute else []),
-        *([_count(len(fixed), "fixed node")] if len(fixed) > (graph.world is None) else []),
-        _count(graph.n_components, "component"),
+        plural(len(graph.reported) - landmarks, "planar node" if graph.is_planar else "node"),
+        *([plural(landmarks, "landmark")] if landmarks else []),
+        plural(graph.n_edges - absolute, "edge"),
+        *([plural(absolute, "absolute measurement")] if absolute else []),
+        *([plural(len(fixed), "fixed node")] if len(fixed) > (graph.world is None) else []),
+        plural(graph.n_components, "component"),
     ]
     return ", ".join(parts)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def of_graph(graph: PoseGraph) -> list[str]:
@@ -206,13 +199,13 @@ def of_graph(graph: PoseGraph) -> list[str]:
         )
     if graph.isolated:
         lines.append(
-            f"nothing is measured about {_count(len(graph.isolated), 'node')} without edges: {listed(graph.isolated, 5)}, left "
+            f"nothing is measured about {plural(len(graph.isolated), 'node')} without edges: {listed(graph.isolated, 5)}, left "
             "at the origin"
         )
     count = int(np.sum(~graph.has_translation & graph.is_relative))
     if count:
-        verb = "carries" if count == 1 else "carry"
-        lines.append(f"{count} of {_count(int(np.sum(graph.is_relative)), 'edge')} {verb} a rotation only")
+        verb = word_for(count, "carries", "carry")
+        lines.append(f"{count} of {plural(int(np.sum(graph.is_relative)), 'edge')} {verb} a rotation only")
     return lines + seen_rarely(graph)
 
 
@@ -222,7 +215,7 @@ def first_look(graph: PoseGraph, facts: Mapping[str, Any], links: int) -> list[s
     if links:
         loops = int(np.sum(graph.is_relative)) - links
         lines.append(
-            f"ids are an order in time: {_count(links, 'step')} of odometry and {_count(loops, 'loop closure')}"
+            f"ids are an order in time: {plural(links, 'step')} of odometry and {plural(loops, 'loop closure')}"
         )
     levels = [
         f"{spread['median']:.3g}{unit}"
@@ -240,21 +233,21 @@ def first_look(graph: PoseGraph, facts: Mapping[str, Any], links: int) -> list[s
     shown, shift = facts["sigma_rot_deg_shown_by_triangles"], facts["sigma_trans_shown_by_triangles"]
     if shown is not None:
         length = "" if shift is None else f" and {shift:.3g}"
-        lines.append(f"noise that {_count(facts['n_triangles'], 'triangle')} show: about {shown:.3g}°{length} per axis")
+        lines.append(f"noise that {plural(facts['n_triangles'], 'triangle')} show: about {shown:.3g}°{length} per axis")
     elif not facts["n_triangles"]:
         lines.append("there are no triangles, so that the noise shows only in a solve")
     if facts["n_edges_that_break_triangles"]:
         names = listed(facts["edges_that_break_triangles"], 4)
         lines.append(
-            f"{_count(facts['n_edges_that_break_triangles'], 'edge')} break their triangles, most of all {names}"
+            f"{plural(facts['n_edges_that_break_triangles'], 'edge')} break their triangles, most of all {names}"
         )
     if facts["n_bridges"]:
-        verb = "is" if facts["n_bridges"] == 1 else "are"
+        verb = word_for(facts["n_bridges"], "is", "are")
         lines.append(
-            f"{_count(facts['n_bridges'], 'edge')} {verb} checked by nothing (bridges): {listed(facts['bridges'], 4)}"
+            f"{plural(facts['n_bridges'], 'edge')} {verb} checked by nothing (bridges): {listed(facts['bridges'], 4)}"
         )
     if facts["correlated_edges"]:
-        lines.append(f"{_count(facts['correlated_edges'], 'edge')} with correlations")
+        lines.append(f"{plural(facts['correlated_edges'], 'edge')} with correlations")
     lines.append(
         "poses to start from are in the file" if facts["has_poses"] else "no poses to start from are in the file"
     )
@@ -263,7 +256,7 @@ def first_look(graph: PoseGraph, facts: Mapping[str, Any], links: int) -> list[s
 
 def poses_alone(facts: Mapping[str, Any]) -> list[str]:
     """What is in a file of poses without edges, one line each: of ``overview.of_poses``."""
-    lines = [f"{_count(facts['n_nodes'], 'pose')} and no edges: from {facts['first']} to {facts['last']}"]
+    lines = [f"{plural(facts['n_nodes'], 'pose')} and no edges: from {facts['first']} to {facts['last']}"]
     if facts["extent"] is not None:
         size = " × ".join(f"{x:.4g}" for x in facts["extent"])
         lines.append(f"{size} length units")
@@ -283,7 +276,7 @@ def undetermined(graph: PoseGraph, found: Sequence[Undetermined]) -> list[str]:
     for one in found:
         names = [graph.node_ids[k] for k in one.nodes if k != graph.world]
         what = (
-            "the graph" if len(names) == len(graph.reported) else f"{_count(len(names), 'node')} ({listed(names, 5)})"
+            "the graph" if len(names) == len(graph.reported) else f"{plural(len(names), 'node')} ({listed(names, 5)})"
         )
         how = {
             "point": "can be turned about a point",
@@ -307,13 +300,13 @@ def loose(graph: PoseGraph, rows: Index, is_tied: Mask) -> str:
         return NO_GAUSSIAN
     if np.all(is_tied[rows]):
         return (
-            f"error bars of {_count(len(rows), 'node')} are too large to be computed: they grow along {graph.n_nodes} nodes beyond "
+            f"error bars of {plural(len(rows), 'node')} are too large to be computed: they grow along {graph.n_nodes} nodes beyond "
             "what double precision holds; add loop closures, or solve a part of the graph"
         )
     rows = rows[~is_tied[rows]]
     names = listed([graph.node_ids[k] for k in rows], 5)
     return (
-        f"not determined: {_count(len(rows), 'node')} ({names}) can move without contradicting any measurement, so there are no "
+        f"not determined: {plural(len(rows), 'node')} ({names}) can move without contradicting any measurement, so there are no "
         "error bars; measure them from elsewhere, or leave them out"
     )
 
@@ -325,8 +318,8 @@ def seen_rarely(graph: PoseGraph) -> list[str]:
     once = [graph.node_ids[k] for k in np.flatnonzero(free) if count[k] <= graph.dimension]
     if not once:
         return []
-    verb = "is" if len(once) == 1 else "are"
-    return [f"{_count(len(once), 'landmark')} ({listed(once, 5)}) {verb} seen once: nothing checks where"]
+    verb = word_for(len(once), "is", "are")
+    return [f"{plural(len(once), 'landmark')} ({listed(once, 5)}) {verb} seen once: nothing checks where"]
 
 
 def kept_noise(parameters: Parameters) -> list[str]:
@@ -405,16 +398,17 @@ def precisions(facts: Mapping[str, Any]) -> str:
     unequal = [f"{ratio:.3g} times for {kind}s" for kind, ratio in axes.items() if ratio > 1.0 + 1e-6]
     if unequal:
         parts.append(
-            f"σ differs between axes by up to {' and '.join(unequal)}, which one number per edge (--precision isotropic) would average"
+            f"σ differs between axes by up to {' and '.join(unequal)}, which one number per edge "
+            "(--precision isotropic) would average"
         )
     if lost is not None:
         parts.append(
-            f"{_count(count, 'edge')} with correlations, without which (--precision se-sync) σ would be "
+            f"{plural(count, 'edge')} with correlations, without which (--precision se-sync) σ would be "
             f"{lost['rotation']:.3g} times as large for rotations and {lost['translation']:.3g} times for translations"
         )
     if facts["open_edges"]:
         parts.append(
-            f"{_count(facts['open_edges'], 'edge')} without information along some axis, which no single number can say"
+            f"{plural(facts['open_edges'], 'edge')} without information along some axis, which no single number can say"
         )
     return "precisions used in full: " + ("; ".join(parts) or "one number per edge would say the same")
 
@@ -585,18 +579,18 @@ def verdict_reason(d: Diagnostics) -> str:
 
 
 def _few(d: Diagnostics) -> str:
-    return f"{_count(d.draws_per_chain, 'draw')} a chain {_is(d.draws_per_chain)}"
+    return f"{plural(d.draws_per_chain, 'draw')} a chain {word_for(d.draws_per_chain, 'is', 'are')}"
 
 
 def _trouble(d: Diagnostics, trouble: Trouble) -> str:
     if trouble is Trouble.TOO_FEW:
         return f"{_few(d)} too few to judge, at least {FEWEST_DRAWS} are needed"
     if trouble is Trouble.NOT_FINITE:
-        return f"{_count(d.not_finite, 'draw')} {_is(d.not_finite)} not finite, the sampler diverged"
+        return f"{plural(d.not_finite, 'draw')} {word_for(d.not_finite, 'is', 'are')} not finite, the sampler diverged"
     if trouble is Trouble.NOTHING_MOVES:
         return "nothing moves, every node is held by the gauge"
     if trouble is Trouble.STUCK:
-        return f"{_count(d.stuck, 'coordinate')} never moved"
+        return f"{plural(d.stuck, 'coordinate')} never moved"
     if trouble is Trouble.TOO_SHORT:
         return f"{_few(d)} too few to see whether the chains agree: R-hat up to {d.worst_rhat}, as chance may have it"
     if trouble in (Trouble.CHAINS_DISAGREE, Trouble.RHAT):
@@ -612,7 +606,7 @@ def _trouble(d: Diagnostics, trouble: Trouble) -> str:
         return f"U creeps, energy mixing {d.energy_mixing:.2g} (2 if independent)"
     if trouble is Trouble.ONE_CHAIN:
         return "one chain cannot show that it has seen everything"
-    return f"{_count(d.chains_made - d.n_chains, 'chain')} left out, too short"
+    return f"{plural(d.chains_made - d.n_chains, 'chain')} left out, too short"
 
 
 def advice(d: Diagnostics) -> list[str]:
@@ -767,7 +761,7 @@ def reliability(found: Reliability, graph: PoseGraph) -> str:
     name = graph.edge_name(k)
     unchecked = int(np.sum(np.isinf(found.external)))
     if unchecked:
-        edges = "1 edge is" if unchecked == 1 else f"{unchecked} edges are"
+        edges = f"{plural(unchecked, 'edge')} {word_for(unchecked, 'is', 'are')}"
         return f"{edges} checked by nothing: any error there stays undetected (first: {name})"
     return (
         f"an error that just stays undetected (level {100 * found.level:g}%, power {100 * found.power:g}%) moves the poses "
@@ -831,7 +825,7 @@ def distrusted(verdicts: EdgeVerdicts, most: int = 5, *, contested: bool = False
     if not len(worst):
         return f"no edge of {verdicts.graph.n_edges} is distrusted"
     names = [f"{verdicts.name(k)} ({verdicts.inlier_probability[k]:.2f})" for k in worst]
-    return f"{len(worst)} of {_count(verdicts.graph.n_edges, 'edge')} distrusted; worst: {listed(names, most)}"
+    return f"{len(worst)} of {plural(verdicts.graph.n_edges, 'edge')} distrusted; worst: {listed(names, most)}"
 
 
 def competing(found: RobustSolution, most: int = 3) -> list[str]:
@@ -854,9 +848,9 @@ def contested(weighing: Weighing) -> str:
         return explained(weighing.explanations)
     parts, nodes = len(np.unique(weighing.loose[weighing.loose >= 0])), int(np.sum(weighing.loose >= 0))
     share, *_ = shares([weighing.explanations[0].probability])
-    verb = "hangs" if nodes == 1 else "hang"
+    verb = word_for(nodes, "hangs", "hang")
     return (
-        f"{_count(nodes, 'node')} of {len(weighing.loose)}, in {_count(parts, 'part')}, {verb} on single edges that others "
+        f"{plural(nodes, 'node')} of {len(weighing.loose)}, in {plural(parts, 'part')}, {verb} on single edges that others "
         f"contradict; all of these are right with probability {share}"
     )
 
@@ -943,7 +937,7 @@ def competitor(other: Competitor) -> str:
         odds = f"odds {ratio} to 1 for the one reported, if wrong edges are independent of each other"
     return (
         f"a competing solution keeps {other.kept} edges where the one reported keeps {other.kept_by_chosen} ({odds}); "
-        f"it has {_count(len(other.moved), 'node')} elsewhere: {listed([ids[v] for v in other.moved], 8)}"
+        f"it has {plural(len(other.moved), 'node')} elsewhere: {listed([ids[v] for v in other.moved], 8)}"
     )
 
 
@@ -969,10 +963,10 @@ def loose_parts(graph: PoseGraph, parts: Sequence[LoosePart], most: int = 5) -> 
                 f"not identified: no edge that fits the reported poses holds {what}; these mean nothing relative to the rest"
             )
         else:
-            verb = "hangs" if len(part.nodes) == 1 else "hang"
+            verb = word_for(len(part.nodes), "hangs", "hang")
             lines.append(
                 f"in the reported poses {what} {verb} on the edge {graph.edge_name(part.edge)} alone, which nothing confirms"
             )
     if len(parts) > most:
-        lines.append(f"and {_count(len(parts) - most, 'more part')} that a single edge holds, or none")
+        lines.append(f"and {plural(len(parts) - most, 'more part')} that a single edge holds, or none")
     return lines

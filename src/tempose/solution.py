@@ -18,6 +18,7 @@ from tempose import describe
 from tempose._support.files import at_work_in
 from tempose._support.packages import require
 from tempose._support.plain import plain
+from tempose._support.words import plural
 from tempose._typing import Array, NodeId
 from tempose.analysis.accuracy import graph_consistency
 from tempose.analysis.analysis import Analysis
@@ -630,7 +631,7 @@ class Solution:
         return [
             f"{draws.n_draws} draws at β = {self.options.beta:g}{of_which}, mean U = {own.mean_potential:.6g}{self._condition}",
             f"drawn by {describe.sampler(draws.sampler)} ({describe.reason(draws.reason)}): acceptance {draws.acceptance:.2f}, "
-            f"{draws.gradients_per_draw:.3g} {'gradient' if draws.gradients_per_draw == 1 else 'gradients'} a draw",
+            f"{plural(draws.gradients_per_draw, 'gradient')} a draw",
         ]
 
     def error_bar_lines(self) -> list[str]:

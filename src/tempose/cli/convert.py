@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tempose._support.words import plural
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
 from tempose.cli.flags import given
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     lost = left_out(graph, arguments.output)
     console.notice(arguments, *([lost] if lost else []))
     nodes = len(graph.reported)
-    counted = f"{_count(nodes, 'node', 'nodes')}, {_count(graph.n_edges, 'edge', 'edges')}"
+    counted = f"{plural(nodes, 'node', 'nodes')}, {plural(graph.n_edges, 'edge', 'edges')}"
     console.say(arguments, f"{arguments.output}: {counted}{_more(contents(graph))}")
     console.emit(arguments, {"output": arguments.output, "n_nodes": nodes, "n_edges": graph.n_edges, **contents(graph)})
     return 0
@@ -65,7 +66,7 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
 
     poses, planar, landmarks = read_vertices(arguments.input, arguments.format)
     if landmarks and not str(arguments.output).lower().removesuffix(".gz").endswith((".g2o", ".csv", ".pyfg")):
-        what = _count(len(landmarks), "landmark", "landmarks")
+        what = plural(len(landmarks), "landmark", "landmarks")
         console.notice(
             arguments, f"{what} left out: only g2o, CSV and PyFactorGraph files hold poses without an orientation"
         )
@@ -77,15 +78,11 @@ def _convert_poses(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
-
-
 def _more(found: dict[str, Any]) -> str:
     """What else a graph holds, in words: ``; planar, 3 landmarks``."""
     words = ["planar"] if found["dimension"] == 2 else []
     words += [
-        _count(found[key], one, more)
+        plural(found[key], one, more)
         for key, one, more in (
             ("n_landmarks", "landmark", "landmarks"),
             ("measured_positions", "measured position", "measured positions"),

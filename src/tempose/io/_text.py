@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tempose._support.files import reason, shown, write_atomically
+from tempose._support.words import plural
 from tempose._typing import Array, Index, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
@@ -131,11 +132,6 @@ def exact_difference(tokens: Array, origin: Array) -> Array:
             for token in tokens[:, column]
         ]
     return out
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """``1 edge``, ``2 edges``."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 # ---------------------------------------------------------------------- numbers

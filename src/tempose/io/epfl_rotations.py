@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Mask, NodeId, PathLike
 from tempose.errors import GraphError, OptionError, ParseError
 from tempose.geometry import quaternion as quat
@@ -30,7 +31,6 @@ from tempose.io._text import (
     content_lines,
     integer_ids,
     number_text,
-    plural,
     read_text,
     unit_quaternions,
     write_text,

@@ -25,12 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Mask, NodeId, PathLike
 from tempose.errors import ParseError
 from tempose.geometry import align, geodesy
 from tempose.geometry import quaternion as quat
 from tempose.io import csvfile
-from tempose.io._text import exact_difference, plural
+from tempose.io._text import exact_difference
 from tempose.model import absolute
 from tempose.model.graph import PoseGraph
 from tempose.model.measurements import LARGE, origin_of

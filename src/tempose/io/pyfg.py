@@ -34,6 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Index, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
@@ -44,7 +45,6 @@ from tempose.io._text import (
     content_lines,
     exact_sum_text,
     number_text,
-    plural,
     read_text,
     unit_quaternions,
     write_text,

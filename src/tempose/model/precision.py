@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Mask
 from tempose.geometry import quaternion as quat
 
@@ -305,7 +306,7 @@ def reduction_notice(information: Array, dimension: int, used: str) -> str | Non
                 ratio_text(float(np.nanmedian(np.sqrt(b / a)))) for a, b in zip(marginal[:2], block[:2], strict=True)
             )
         count = int(correlated.sum())
-        edges = "1 edge with correlations" if count == 1 else f"{count} edges with correlations"
+        edges = f"{plural(count, 'edge')} with correlations"
         other = (
             "σ from the blocks alone (se-sync) would be that much smaller"
             if used == "isotropic"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tempose import describe
+from tempose._support.words import plural
 from tempose._typing import Array, Index
 from tempose.analysis.accuracy import graph_consistency, pose_errors
 from tempose.analysis.overview import precisions
@@ -149,7 +150,7 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
             Fact(
                 "mean U of the draws",
                 f"{draws.mean_potential:.6g}",
-                f"{draws.n_draws} draws in {draws.n_chains} chain(s) at β = {draws.beta:g}{_condition(solution)}",
+                f"{draws.n_draws} draws in {plural(draws.n_chains, 'chain')} at β = {draws.beta:g}{_condition(solution)}",
             )
         )
     if truth is not None:

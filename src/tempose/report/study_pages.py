@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tempose._support.files import write_atomically
+from tempose._support.words import plural
 from tempose._typing import PathLike
 from tempose.methods.compare import KNOWN, Comparison, MethodRow
 from tempose.report.widgets import Fact, PageFrame, Tone, banner, text
@@ -165,7 +166,7 @@ def write_calibration_page(path: PathLike, result: Calibration) -> Path:
         "rows": "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows),
     }
     counts = ((len(result.rows), "simulated graph"), (len(result.settings), "setting"), (len(result.tests), "test"))
-    subtitle = ", ".join(_counted(count, thing) for count, thing in counts)
+    subtitle = ", ".join(plural(count, thing) for count, thing in counts)
     rows_ = [(setting.name, setting.words()) for setting in result.settings] + [("seed", str(result.seed))]
     options = [(name.replace("_", " "), str(value)) for name, value in result.options.items()]
     return _write(
@@ -216,10 +217,6 @@ def _shares(result: Calibration, setting: str) -> dict[str, Any]:
         "levels": list(LEVELS),
         "series": series,
     }
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _write(

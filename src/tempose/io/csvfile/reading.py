@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, NodeId, PathLike
 from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io._text import (
     NumberReader,
     exact_difference,
-    plural,
 )
 from tempose.io.csvfile.tables import (
     ARM,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempose._support.tables import FORMULA
+from tempose._support.words import plural
 from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io._text import (
     NumberReader,
-    plural,
     read_text,
     unit_quaternions,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, PathLike
 from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
@@ -15,7 +16,6 @@ from tempose.io._text import (
     NumberReader,
     Rows,
     content_lines,
-    plural,
     read_text,
 )
 from tempose.model.measurements import about_z

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Index, Mask, PathLike
 from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
@@ -13,7 +14,6 @@ from tempose.geometry import se3
 from tempose.io._text import (
     NumberReader,
     Rows,
-    plural,
     unit_quaternions,
 )
 from tempose.io.g2o.lines import (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tempose._support.words import plural
 from tempose._typing import Array, Mask, NodeId, PathLike
 from tempose.errors import ParseError
 from tempose.io._text import (
     NumberReader,
     exact_difference,
-    plural,
 )
 from tempose.io.g2o.lines import (
     FORMAT,
