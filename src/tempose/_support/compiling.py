@@ -21,6 +21,7 @@ from tempose._support.progress import compiler_news
 KERNELS = {
     "geometry": ("rotations and motions", 5.0),
     "numerics": ("the potential, its derivatives and the sparse solver", 20.0),
+    "io": ("the reader of large files", 5.0),
     "optimum": ("the optimiser", 5.0),
     "outliers": ("the search for wrong edges", 15.0),
     "sampling": ("the sampler", 15.0),

@@ -8,7 +8,7 @@ import gzip
 import itertools
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from pathlib import Path
@@ -23,7 +23,8 @@ from tempose.geometry import quaternion as quat
 
 LARGEST = 1e100  # no length or precision of this world is larger, and squares of what is smaller stay finite
 
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
+"""How a packed file begins."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+([.,][0-9]*)?|([.,])[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -53,7 +54,7 @@ def read_text(path: PathLike) -> str:
         raise ParseError(shown(path), None, "may not be read (permission denied)") from None
     except (OSError, ValueError) as error:
         raise ParseError(shown(path), None, f"cannot be read: {reason(error)}") from None
-    if data[:2] == _GZIP:
+    if data[:2] == GZIP:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error):
@@ -71,7 +72,7 @@ def beginning(path: PathLike, size: int = 1000) -> str:
     """The first characters of a text file, packed or not; nothing if it cannot be read."""
     try:
         with open(path, "rb") as file:
-            packed = file.read(2) == _GZIP
+            packed = file.read(2) == GZIP
         with gzip.open(path, "rb") if packed else open(path, "rb") as file:
             return file.read(size).decode("utf-8", errors="replace")
     except (OSError, EOFError, ValueError, zlib.error):
@@ -99,10 +100,14 @@ def is_packed(path: PathLike) -> bool:
 
 def content_lines(text: str) -> list[tuple[int, str]]:
     """Number (from 1) and content of every line that is not blank, comments (``#``) cut off."""
-    lines = text.split("\n")
-    if "#" in text:
-        lines = [line.partition("#")[0] for line in lines]
-    return [(number, line) for number, line in enumerate(lines, 1) if line and not line.isspace()]
+    return with_content(enumerate(text.split("\n"), 1), "#" in text)
+
+
+def with_content(lines: Iterable[tuple[int, str]], comments: bool = True) -> list[tuple[int, str]]:
+    """Of numbered lines those that are not blank, comments cut off."""
+    if comments:
+        lines = ((number, line.partition("#")[0]) for number, line in lines)
+    return [(number, line) for number, line in lines if line and not line.isspace()]
 
 
 def number_text(value: float) -> str:
@@ -147,6 +152,17 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.line)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts, in the order of their lines."""
+        line, ids, values = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("line", "ids", "values")
+        )
+        if np.all(line[:-1] <= line[1:]):
+            return cls(line, ids, values)
+        order = np.argsort(line, kind="stable")
+        return cls(line[order], ids[order], values[order])
 
 
 class NumberReader:
@@ -206,6 +222,10 @@ class NumberReader:
                 else:
                     reals[r, c - n_ids] = self._real(token, number, name)
         return ids, reals
+
+    def saw_points(self) -> None:
+        """Take note that numbers read elsewhere have decimal points."""
+        self._points = True
 
     def integer(self, token: str, line: int, name: str) -> int:
         """A 64-bit integer."""

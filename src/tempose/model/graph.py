@@ -118,7 +118,7 @@ class PoseGraph:
         put("notices", tuple(self.notices))
         if len(self.index) != len(self.node_ids):
             raise GraphError(f"node {first_repeated(self.node_ids)!r} is declared twice; node ids must be unique")
-        for name in self.node_ids:
+        for name in () if set(map(type, self.node_ids)) <= {int, str} else self.node_ids:
             if not isinstance(name, int | str) or isinstance(name, bool):
                 raise GraphError(f"node id {name!r} is a {type(name).__name__}; use an integer or a string")
         if WORLD in self.node_ids[:-1]:

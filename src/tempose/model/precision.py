@@ -57,45 +57,62 @@ def _scaled(blocks: Array) -> tuple[Array, Array]:
 
 def lowest(blocks: Array) -> Array:
     """Smallest eigenvalue (m,) after scaling to unit diagonal: > 0 positive definite, < 0 indefinite."""
-    return np.asarray(np.linalg.eigvalsh(_scaled(blocks)[0])[:, 0] if len(blocks) else [], dtype=np.float64)
+    out = np.ones(len(blocks))
+    some = np.flatnonzero(~is_multiple_of_identity(blocks) | ~(blocks[:, 0, 0] > 0.0))
+    if len(some):
+        out[some] = np.linalg.eigvalsh(_scaled(blocks[some])[0])[:, 0]
+    return out
 
 
 def is_definite(blocks: Array) -> Mask:
     """Which matrices (m, d, d) are positive definite, and not so faint that their inverse overflows."""
-    diagonal = np.diagonal(blocks, axis1=1, axis2=2)
-    return np.asarray((lowest(blocks) > 1e-12) & np.all(diagonal >= SMALLEST, axis=1))
+    return definiteness(blocks)[0]
 
 
 def is_semidefinite(blocks: Array) -> Mask:
     """Which matrices (m, d, d) are positive semi-definite, to rounding: some axes may carry nothing."""
-    diagonal = np.diagonal(blocks, axis1=1, axis2=2)
-    return np.asarray((lowest(blocks) > -1e-12) & np.all((diagonal == 0.0) | (diagonal >= SMALLEST), axis=1))
+    return definiteness(blocks)[1]
+
+
+def definiteness(blocks: Array) -> tuple[Mask, Mask]:
+    """:func:`is_definite` and :func:`is_semidefinite`."""
+    least, diagonal = lowest(blocks), np.diagonal(blocks, axis1=1, axis2=2)
+    definite = (least > 1e-12) & np.all(diagonal >= SMALLEST, axis=1)
+    return definite, (least > -1e-12) & np.all((diagonal == 0.0) | (diagonal >= SMALLEST), axis=1)
 
 
 def spread(blocks: Array) -> Array:
     """Ratio (m,) of the largest to the smallest eigenvalue; 1 for zero."""
-    if not len(blocks):
-        return np.empty(0)
-    values = np.linalg.eigvalsh(blocks)
-    top = np.where(values[:, -1] > 0.0, values[:, -1], 1.0)
-    low = np.maximum(values[:, 0], 1e-16 * top)
-    return np.where(is_zero(blocks) | is_multiple_of_identity(blocks), 1.0, top / low)
+    out = np.ones(len(blocks))
+    some = np.flatnonzero(~is_multiple_of_identity(blocks))
+    if len(some):
+        values = np.linalg.eigvalsh(blocks[some])
+        top = np.where(values[:, -1] > 0.0, values[:, -1], 1.0)
+        out[some] = top / np.maximum(values[:, 0], 1e-16 * top)
+    return out
 
 
 def is_multiple_of_identity(blocks: Array) -> Mask:
     """Which matrices (m, d, d) are a number times the identity, to the last bit."""
-    return np.asarray(np.all(blocks == blocks[:, :1, :1] * np.eye(blocks.shape[-1]), axis=(1, 2)))
+    d = blocks.shape[-1]
+    first = blocks[:, 0, 0]
+    same = np.ones(len(blocks), dtype=bool)
+    for a in range(d):
+        for b in range(d):
+            same &= blocks[:, a, b] == (first if a == b else 0.0)
+    return same
 
 
 def trace_rule(blocks: Array) -> Array:
     """``d / tr(B⁻¹)`` (m,) of positive definite or zero matrices (m, d, d); exact for multiples of the identity."""
     d = blocks.shape[-1]
-    ratio, root = _scaled(blocks)
-    zero = is_zero(blocks)
-    ratio[zero] = np.eye(d)
-    variance = np.diagonal(np.linalg.inv(ratio), axis1=1, axis2=2) / root / root
-    mean = d / variance.sum(axis=1)
-    return np.where(zero, 0.0, np.where(is_multiple_of_identity(blocks), blocks[:, 0, 0], mean))
+    out = blocks[:, 0, 0] + 0.0  # which makes −0 of it 0
+    some = np.flatnonzero(~is_multiple_of_identity(blocks))
+    if len(some):
+        ratio, root = _scaled(blocks[some])
+        variance = np.diagonal(np.linalg.inv(ratio), axis1=1, axis2=2) / root / root
+        out[some] = d / variance.sum(axis=1)
+    return out
 
 
 def simplest(blocks: Array) -> Array:
@@ -118,10 +135,14 @@ def joined(given: Array, added: Array, axes: int) -> Array:
 
 def turned(blocks: Array, wxyz: Array) -> Array:
     """``R B Rᵀ``, symmetric to the last bit; multiples of the identity are left as they are."""
-    R = quat.to_matrix(quat.normalize(wxyz))
-    turned = R @ blocks @ np.swapaxes(R, 1, 2)
-    turned = 0.5 * (turned + np.swapaxes(turned, 1, 2))
-    return np.where(is_multiple_of_identity(blocks)[:, None, None], blocks, turned)
+    some = np.flatnonzero(~is_multiple_of_identity(blocks))
+    if not len(some):
+        return blocks
+    R = quat.to_matrix(quat.normalize(wxyz[some]))
+    moved = R @ blocks[some] @ np.swapaxes(R, 1, 2)
+    out = np.array(blocks)
+    out[some] = 0.5 * (moved + np.swapaxes(moved, 1, 2))
+    return out
 
 
 # ---------------------------------------------------------------------- rotation and translation together
@@ -231,10 +252,10 @@ def noise(information: Array, wxyz: Array, dimension: int = 3) -> EdgeNoise:
     As simple as the informations allow: one number per edge where each block is a multiple of the identity.
     """
     concentration, precision, coupling = split(information)
-    R = quat.to_matrix(quat.normalize(wxyz))
-    tied: Array | None = R @ coupling @ np.swapaxes(R, 1, 2)
-    if not np.any(coupling):
-        tied = None
+    tied: Array | None = None
+    if np.any(coupling):
+        R = quat.to_matrix(quat.normalize(wxyz))
+        tied = R @ coupling @ np.swapaxes(R, 1, 2)
     if dimension == 3:
         return EdgeNoise(simplest(turned(concentration, wxyz)), simplest(turned(precision, wxyz)), tied)
     plane = simplest(precision[:, :2, :2])

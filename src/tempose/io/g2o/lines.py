@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tempose._support.words import plural
-from tempose._typing import Array, PathLike
+from tempose._typing import Array, Index, PathLike
 from tempose.errors import ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io._text import (
@@ -17,10 +17,14 @@ from tempose.io._text import (
     Rows,
     content_lines,
     read_text,
+    with_content,
 )
+from tempose.io.g2o import bulk
 from tempose.model.measurements import about_z
 
 FORMAT = "g2o"
+LARGE = 4_000_000
+"""From this many bytes on the usual lines are read by compiled code, which must be compiled once (seconds)."""
 PRIOR = "INLIER_PRIOR"
 """Tag of the prior probability that an edge is right, for robust solves; other software skips it."""
 OFFSET = "PARAMS_SE3OFFSET"
@@ -59,6 +63,16 @@ class LineKind:
     def n_errors(self) -> int:
         """How many numbers the information is about."""
         return {7: 6, 6: 6, 4: 3}.get(len(self.names), len(self.names)) if self.names is not VECTORS else 3
+
+    @property
+    def n_informations(self) -> int:
+        """How many numbers of the upper triangle of its information an edge has."""
+        return self.n_errors * (self.n_errors + 1) // 2
+
+    @property
+    def all_ids(self) -> int:
+        """How many integers an edge begins with."""
+        return self.n_ids + self.offset + self.switch
 
 
 VERTICES = {
@@ -104,16 +118,87 @@ THETA_LAST = np.array([3, 4, 2])
 
 @dataclass(frozen=True)
 class TagLines:
-    """Lines of one tag: their numbers, and their fields after the tag."""
+    """Lines of one tag: their numbers, and their fields after the tag; those that were read in bulk already as numbers."""
 
     line: list[int]
     fields: list[list[str]]
+    bulk: list[Rows] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.line) + sum(map(len, self.bulk))
+
+    @property
+    def first(self) -> int:
+        """Number of the first line."""
+        return min([*self.line[:1], *(int(rows.line[0]) for rows in self.bulk[:1])])
 
 
-def lines_by_tag(path: PathLike) -> dict[str, TagLines]:
-    """The lines of a file, by their tags."""
+@dataclass(frozen=True)
+class Tagged(Mapping[str, TagLines]):
+    """The lines of a file, by their tags, in the order of their first occurrence."""
+
+    path: PathLike
+    groups: dict[str, TagLines]
+    points: bool = False
+    """Whether a number that was read in bulk has a decimal point."""
+
+    def __getitem__(self, tag: str) -> TagLines:
+        return self.groups[tag]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def words(self, line: Index, span: Index) -> Array:
+        """Coordinates as they stand in the file, text (k, 3), of lines (k,): where among the fields, and how many (k, 2)."""
+        kept = {number: row for group in self.values() for number, row in zip(group.line, group.fields, strict=True)}
+        missing = np.array([number for number in line.tolist() if number not in kept], dtype=np.int64)
+        if len(missing):
+            kept |= {number: text.split()[1:] for number, text in bulk.text_lines(self.path, missing).items()}
+        return np.array(
+            [
+                [*kept[number][first : first + count], *["0"] * (3 - count)]
+                for number, (first, count) in zip(line.tolist(), span.tolist(), strict=True)
+            ],
+            dtype=object,
+        ).reshape(-1, 3)
+
+
+def lines_by_tag(path: PathLike) -> Tagged:
+    """The lines of a file, by their tags; the usual ones of a large file as numbers."""
+    if bulk.is_large(path, LARGE):
+        try:
+            return _in_bulk(path)
+        except bulk.UnusualError:
+            pass  # the careful reader says what is wrong
+    return Tagged(path, _by_tag(path, content_lines(read_text(path))))
+
+
+def _in_bulk(path: PathLike) -> Tagged:
+    columns = [
+        *(bulk.Columns(tag, 1, len(kind.names)) for tag, kind in VERTICES.items()),
+        *(bulk.Columns(tag, kind.all_ids, len(kind.names) + kind.n_informations) for tag, kind in EDGES.items()),
+    ]
+    before, points, odd, read = 1, False, [], dict[str, list[Rows]]()
+    for piece in bulk.pieces(path, columns):
+        for tag, rows in piece.rows.items():
+            read.setdefault(tag, []).append(replace(rows, line=rows.line + before))
+        odd += with_content((before + row, line.decode("utf-8", errors="replace")) for row, line in piece.odd)
+        before += piece.n_lines
+        points |= piece.points
+    groups = _by_tag(path, odd)
+    for tag, parts in read.items():
+        groups.setdefault(tag, TagLines([], [])).bulk.extend(parts)
+    return Tagged(path, dict(sorted(groups.items(), key=lambda item: item[1].first)), points)
+
+
+def _by_tag(path: PathLike, lines: Iterable[tuple[int, str]]) -> dict[str, TagLines]:
     tagged: dict[str, TagLines] = {}
-    for number, text in content_lines(read_text(path)):
+    for number, text in lines:
         tag, *words = text.split()
         group = tagged.get(tag)
         if group is None:
@@ -139,10 +224,10 @@ def _tag_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(shown) + (f" and {len(counts) - 8} others" if len(counts) > 8 else "")
 
 
-def tell_unknown(tagged: dict[str, TagLines], notices: list[str]) -> None:
+def tell_unknown(tagged: Tagged, notices: list[str]) -> None:
     """A notice about lines that are not read."""
-    unknown = Counter({tag: len(group.line) for tag, group in tagged.items() if not is_known(tag)})
-    switchable = sum(len(group.line) for tag, group in tagged.items() if tag in EDGES and EDGES[tag].switch)
+    unknown = Counter({tag: group.count for tag, group in tagged.items() if not is_known(tag)})
+    switchable = sum(group.count for tag, group in tagged.items() if tag in EDGES and EDGES[tag].switch)
     if switchable:
         edges = plural(switchable, "switchable edge")
         notices.append(f"{edges} read as edges like others, without their switches; --robust judges which are wrong")
@@ -153,17 +238,18 @@ def tell_unknown(tagged: dict[str, TagLines], notices: list[str]) -> None:
         notices.append(f"{lines} with an unknown tag skipped: {listed}{'; ' + why if why else ''}")
 
 
-def what_there_is(tagged: dict[str, TagLines]) -> str:
+def what_there_is(tagged: Tagged) -> str:
     """What a file has, for errors about what it lacks."""
     if not tagged:
         return "; the file is empty"
-    return f"; the file has {_tag_counts({tag: len(group.line) for tag, group in tagged.items()})}"
+    return f"; the file has {_tag_counts({tag: group.count for tag, group in tagged.items()})}"
 
 
-def rows_of(tagged: dict[str, TagLines], numbers: NumberReader, tag: str, names: list[str], n_ids: int) -> Rows:
+def rows_of(tagged: Tagged, numbers: NumberReader, tag: str, names: list[str], n_ids: int) -> Rows:
     """The lines of a tag as numbers."""
     group = tagged.get(tag, TagLines([], []))
-    return numbers.rows(group.line, group.fields, names, n_ids, tag)
+    rows = numbers.rows(group.line, group.fields, names, n_ids, tag)
+    return Rows.joined([rows, *group.bulk]) if group.bulk else rows
 
 
 def motion(names: list[str], values: Array) -> tuple[Array, Array]:
@@ -181,10 +267,3 @@ def motion(names: list[str], values: Array) -> tuple[Array, Array]:
     if names is VECTORS:
         return still, np.zeros((len(values), 3))
     return still, np.column_stack([values[:, : len(names)], np.zeros((len(values), 3 - len(names)))])
-
-
-def words_of(group: TagLines, first: int, count: int) -> Array:
-    """Coordinates as they stand in the file, text (k, 3)."""
-    return np.array(
-        [[*row[first : first + count], *["0"] * (3 - count)] for row in group.fields], dtype=object
-    ).reshape(-1, 3)

@@ -31,11 +31,11 @@ from tempose.io.g2o.lines import (
     VECTORS,
     VERTICES,
     LineKind,
+    Tagged,
     TagLines,
     is_known,
     motion,
     rows_of,
-    words_of,
 )
 from tempose.io.options import ReadOptions
 from tempose.model import absolute
@@ -51,8 +51,8 @@ class VertexLines:
     ids: Index
     wxyz: Array
     position: Array
-    words: Array
-    """The position as it stands in the file, text (k, 3)."""
+    span: Index
+    """Where in its line the position is: after how many of the fields, and how many (k, 2)."""
     planar: Mask
     landmark: Mask
 
@@ -65,16 +65,17 @@ class VertexLines:
         return VertexLines(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
-def vertices_of(tagged: dict[str, TagLines], numbers: NumberReader, notices: list[str]) -> VertexLines:
+def vertices_of(tagged: Tagged, numbers: NumberReader, notices: list[str]) -> VertexLines:
     """All vertices; one that is repeated word for word counts once."""
     parts = []
     for tag, kind in VERTICES.items():
         rows = rows_of(tagged, numbers, tag, ["id", *kind.names], 1)
-        words = words_of(tagged.get(tag, TagLines([], [])), 1, 2 if kind.planar else 3)
+        span = np.tile([1, 2 if kind.planar else 3], (len(rows), 1))
         flags = np.full(len(rows), kind.planar), np.full(len(rows), kind.landmark)
-        parts.append((rows.line, rows.ids[:, 0], *motion(kind.names, rows.values), words, *flags))
+        parts.append((rows.line, rows.ids[:, 0], *motion(kind.names, rows.values), span, *flags))
     all_of = VertexLines(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    all_of = all_of.keep(np.argsort(all_of.line, kind="stable"))
+    if np.any(all_of.line[1:] < all_of.line[:-1]):
+        all_of = all_of.keep(np.argsort(all_of.line, kind="stable"))
     line, ids = all_of.line, all_of.ids
     all_of = replace(all_of, wxyz=unit_quaternions(numbers.path, line, all_of.wxyz, "vertices", notices))
     _, first = np.unique(ids, return_index=True)
@@ -111,8 +112,8 @@ class EdgeLines:
     """Whether the line has a translation or a position."""
     wxyz: Array
     t: Array
-    words: Array
-    """The translation as it stands in the file, text (m, 3)."""
+    span: Index
+    """Where in its line the translation is: after how many of the fields, and how many (m, 2)."""
     arm: Array
     information: Array
     """Joint information (m, 6, 6), rotation vector in radians first, about its own axes."""
@@ -126,15 +127,21 @@ class EdgeLines:
         return EdgeLines(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
-def edges_of(tagged: dict[str, TagLines], numbers: NumberReader, options: ReadOptions, notices: list[str]) -> EdgeLines:
+def edges_of(tagged: Tagged, numbers: NumberReader, options: ReadOptions, notices: list[str]) -> EdgeLines:
     """All edges and priors."""
     offsets = _read_offsets(tagged, numbers, notices)
     parts = []
     for tag, kind in EDGES.items():
         if tag in tagged or tag == "EDGE_SE3:QUAT":
             parts.append(_read_kind(tag, kind, tagged, numbers, offsets, options, notices))
-    edges = EdgeLines(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(EdgeLines)))
-    edges = edges.keep(np.argsort(edges.line, kind="stable"))
+    parts = [part for part in parts if len(part.line)] or parts[:1]
+    edges = (
+        parts[0]
+        if len(parts) == 1
+        else EdgeLines(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(EdgeLines)))
+    )
+    if np.any(edges.line[1:] < edges.line[:-1]):
+        edges = edges.keep(np.argsort(edges.line, kind="stable"))
     loops = np.flatnonzero((edges.source == edges.target) & ~edges.absolute)
     if len(loops):
         k = int(loops[0])
@@ -144,9 +151,7 @@ def edges_of(tagged: dict[str, TagLines], numbers: NumberReader, options: ReadOp
     return edges
 
 
-def _read_offsets(
-    tagged: dict[str, TagLines], numbers: NumberReader, notices: list[str]
-) -> dict[int, tuple[Array, Array]]:
+def _read_offsets(tagged: Tagged, numbers: NumberReader, notices: list[str]) -> dict[int, tuple[Array, Array]]:
     rows = rows_of(tagged, numbers, OFFSET, ["id", *POSE], 1)
     wxyz, t = motion(POSE, rows.values)
     wxyz = unit_quaternions(numbers.path, rows.line, wxyz, "offsets", notices)
@@ -156,7 +161,7 @@ def _read_offsets(
 def _read_kind(
     tag: str,
     kind: LineKind,
-    tagged: dict[str, TagLines],
+    tagged: Tagged,
     numbers: NumberReader,
     offsets: dict[int, tuple[Array, Array]],
     options: ReadOptions,
@@ -169,21 +174,25 @@ def _read_kind(
     ids = ["i", "j"][: kind.n_ids] + ["offset"] * kind.offset + ["switch"] * kind.switch
     rows = rows_of(tagged, numbers, tag, [*ids, *kind.names, *information], len(ids))
     m, path = len(rows), numbers.path
-    own = np.zeros((m, d, d))
-    own[:, upper[0], upper[1]] = own[:, upper[1], upper[0]] = rows.values[:, len(kind.names) :]
+    entry = np.empty((d, d), dtype=np.int64)  # where in the upper triangle each entry of the matrix is
+    entry[upper] = entry.T[upper] = len(kind.names) + np.arange(len(upper[0]))
+    in_our_order = kind.names in (POSE, TORO)
+    if in_our_order:
+        entry = entry[TRANSLATION_FIRST[:, None], TRANSLATION_FIRST]
+    own = np.take(rows.values, entry, axis=1)
     if tag == TORO_PLANAR:
         own = _in_the_order_of_toro(own, notices)
     wxyz, t = motion(kind.names, rows.values)
     wxyz = unit_quaternions(path, rows.line, wxyz, "edges", notices)
     still, zero = np.tile(quat.IDENTITY, (m, 1)), np.zeros((m, 3))
-    joint, turn, arm = np.zeros((m, 6, 6)), wxyz, zero
+    joint, turn, arm = np.zeros((0 if in_our_order else m, 6, 6)), wxyz, zero
     offset = (still, zero)
     if kind.offset:
         offset = _offsets_of(path, rows, ids.index("offset"), offsets)
-    if kind.names in (POSE, TORO):
-        joint = own[:, TRANSLATION_FIRST[:, None], TRANSLATION_FIRST]
-        if kind.half_angle:
-            scale = ANGLE_SCALE[options.rotation_information]
+    if in_our_order:
+        joint = own
+        scale = ANGLE_SCALE[options.rotation_information]
+        if kind.half_angle and scale != 1.0:
             joint[:, :3, :] *= scale
             joint[:, :, :3] *= scale
         if kind.n_ids == 1:
@@ -207,9 +216,7 @@ def _read_kind(
                 notices.append(f"offsets of {tag} lines taken as lever arms; g2o itself does not look at them")
     prior = kind.n_ids == 1
     has_point = kind.names not in (QUATERNION, VECTORS)
-    words = words_of(
-        tagged.get(tag, TagLines([], [])), len(ids), min(len(kind.names), 2 if d == 2 or kind.planar else 3)
-    )
+    span = np.tile([len(ids), min(len(kind.names), 2 if d == 2 or kind.planar else 3)], (m, 1))
     return EdgeLines(
         rows.line,
         rows.ids[:, 0 if prior else 1],
@@ -221,7 +228,7 @@ def _read_kind(
         np.full(m, has_point),
         wxyz,
         t,
-        words,
+        span,
         arm,
         joint,
         turn,
@@ -271,7 +278,7 @@ def _directions(path: PathLike, rows: Rows, own: Array, notices: list[str]) -> t
     return wxyz, 0.5 * concentration
 
 
-def with_inlier_priors(edges: EdgeLines, tagged: dict[str, TagLines], numbers: NumberReader) -> EdgeLines:
+def with_inlier_priors(edges: EdgeLines, tagged: Tagged, numbers: NumberReader) -> EdgeLines:
     """The edges with the probability of each ``INLIER_PRIOR`` line, which belongs to the last edge of these ids above it."""
     group = tagged.get(PRIOR)
     if group is None:
@@ -296,7 +303,7 @@ def with_inlier_priors(edges: EdgeLines, tagged: dict[str, TagLines], numbers: N
     return replace(edges, inlier_prior=prior)
 
 
-def fixed_of(tagged: dict[str, TagLines], numbers: NumberReader) -> list[tuple[int, int]]:
+def fixed_of(tagged: Tagged, numbers: NumberReader) -> list[tuple[int, int]]:
     """Line and node of everything that FIX lines name."""
     group = tagged.get("FIX", TagLines([], []))
     found = []
@@ -310,7 +317,7 @@ def fixed_of(tagged: dict[str, TagLines], numbers: NumberReader) -> list[tuple[i
 # ---------------------------------------------------------------------- vertices that are not read
 
 
-def skipped_vertices(tagged: dict[str, TagLines]) -> set[int]:
+def skipped_vertices(tagged: Tagged) -> set[int]:
     """Ids of vertices of kinds that are not read."""
     return {
         int(words[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tempose._support.words import plural
-from tempose._typing import Array, Mask, NodeId, PathLike
+from tempose._typing import Array, Index, Mask, NodeId, PathLike
 from tempose.errors import ParseError
 from tempose.io._text import (
     NumberReader,
@@ -17,6 +17,7 @@ from tempose.io._text import (
 )
 from tempose.io.g2o.lines import (
     FORMAT,
+    Tagged,
     lines_by_tag,
     tell_unknown,
     what_there_is,
@@ -43,8 +44,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     """Read a pose graph; see :mod:`tempose.io.g2o` for columns and equations, :class:`ReadOptions` for the choices."""
     options = options or ReadOptions()
     notices: list[str] = []
-    numbers = NumberReader(path)
-    tagged = lines_by_tag(path)
+    numbers, tagged = _opened(path)
     skipped = skipped_vertices(tagged)
     vertices = vertices_of(tagged, numbers, notices)
     edges = edges_of(tagged, numbers, options, notices)
@@ -65,8 +65,8 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
 
     origin = origin_of(np.concatenate([vertices.position, edges.t[edges.absolute & edges.has_point]]))
     if np.any(origin):
-        vertices = replace(vertices, position=exact_difference(vertices.words, origin))
-        edges = _shifted(edges, origin)
+        vertices = replace(vertices, position=exact_difference(tagged.words(vertices.line, vertices.span), origin))
+        edges = _shifted(tagged, edges, origin)
         initial = None if initial is None else vertices.poses()
     counts: dict[str, int] = {}
     edges = _refuse_and_drop(path, edges, dimension, options, notices, counts)
@@ -74,17 +74,19 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     if options.sigma_rot_deg is not None or options.sigma_trans is not None:
         notices.append("the given standard deviations were not used: the file has information matrices of its own")
     names: list[NodeId] = [*index, *([WORLD] if edges.absolute.any() else [])]
-    target = [len(index) if k else index[name] for k, name in zip(edges.absolute, edges.target.tolist(), strict=True)]
+    numbered = np.fromiter(index, dtype=np.int64, count=len(index))
+    source = _rows_in(numbered, edges.source)
+    target = np.where(edges.absolute, len(index), _rows_in(numbered, edges.target, ~edges.absolute))
     held = tuple(dict.fromkeys(name for _, name in fixed))
-    known = vertices.poses()
+    known = vertices.poses() if initial is None or len(initial) < len(vertices.ids) else initial
     lost = [(line, name) for line, name in fixed if name not in known]
     if lost and (len(held) > 1 or edges.absolute.any()):
         why = f"FIX holds node {lost[0][1]}, and no VERTEX line says where, as it must if more than one thing is fixed"
         raise ParseError(path, lost[0][0], why)
     graph = PoseGraph(
         tuple(names),
-        np.array([index[k] for k in edges.source.tolist()], dtype=np.int64),
-        np.array(target, dtype=np.int64),
+        source,
+        target,
         edges.wxyz,
         np.where(precisions.is_zero(edges.information[:, 3:, 3:])[:, None], np.nan, edges.t),
         *noise[:2],
@@ -121,8 +123,7 @@ def read_poses(path: PathLike) -> Poses:
 def read_vertices(path: PathLike) -> tuple[Poses, bool, tuple[NodeId, ...]]:
     """The vertices of a g2o file, whether they are planar, and which of them are landmarks."""
     notices: list[str] = []
-    numbers = NumberReader(path)
-    tagged = lines_by_tag(path)
+    numbers, tagged = _opened(path)
     vertices = vertices_of(tagged, numbers, notices)
     numbers.finish(notices)
     if not len(vertices.line):
@@ -130,6 +131,14 @@ def read_vertices(path: PathLike) -> tuple[Poses, bool, tuple[NodeId, ...]]:
         raise ParseError(path, None, f"no vertices found: {expected}{what_there_is(tagged)}")
     landmarks = tuple(vertices.ids[vertices.landmark].tolist())
     return vertices.poses(), bool(vertices.planar.all()), landmarks
+
+
+def _opened(path: PathLike) -> tuple[NumberReader, Tagged]:
+    numbers = NumberReader(path)
+    tagged = lines_by_tag(path)
+    if tagged.points:
+        numbers.saw_points()
+    return numbers, tagged
 
 
 # ---------------------------------------------------------------------- nodes
@@ -196,29 +205,28 @@ def _nodes(
     for name in sorted(set(points) & set(posed), key=lambda k: max(points[k], posed[k])):
         first, second = sorted([(points[name], "a landmark"), (posed[name], "a pose")])
         raise ParseError(path, second[0], f"node {name} is {second[1]} here and {first[1]} in line {first[0]}")
-    measured = set(edges.source.tolist())
-    unseen = [name for name in vertices.ids[vertices.landmark].tolist() if name not in measured]
-    if unseen:
-        notices.append(f"{plural(len(unseen), 'landmark')} that nothing measures left out")
-    gone = set(unseen)
-    shown = [name for name in vertices.ids.tolist() if name not in gone]
-    index: dict[NodeId, int] = {name: k for k, name in enumerate(shown)}
-    declared = len(index)
+    unseen = vertices.landmark.copy()
+    unseen[unseen] = ~np.isin(vertices.ids[unseen], edges.source)
+    if np.any(unseen):
+        notices.append(f"{plural(int(unseen.sum()), 'landmark')} that nothing measures left out")
+    shown = vertices.ids[~unseen]
     relative = ~edges.absolute
-    for name in np.unique(np.concatenate([edges.source[relative], edges.target[relative]])).tolist():
-        index.setdefault(name, len(index))  # in the order of their numbers, whichever edge comes first
+    joined = _distinct(np.concatenate([edges.source[relative], edges.target[relative]]))
+    added = joined[~np.isin(joined, shown)]  # in the order of their numbers, whichever edge comes first
+    names: list[NodeId] = [*shown.tolist(), *added.tolist()]
+    index = dict(zip(names, range(len(names)), strict=True))
+    declared, missing = len(shown), len(added)
     for k in np.flatnonzero(edges.absolute):
         if edges.source[k] not in index:
             why = f"the prior is of node {edges.source[k]}, which no VERTEX or EDGE line mentions"
             raise ParseError(path, int(edges.line[k]), why)
-    missing = len(index) - declared
-    landmarks = tuple(name for name in index if name in points)
+    landmarks = tuple(name for name in index if name in points) if points else ()
     if missing == 0:
         return index, landmarks, vertices.poses()
     if declared == 0:
         notices.append(f"no VERTEX lines: {plural(missing, 'node')} taken from the edges")
     else:
-        first_new = list(index)[declared]
+        first_new = names[declared]
         line = edges.line[np.flatnonzero((edges.source == first_new) | (edges.target == first_new))[0]]
         notices.append(
             f"{plural(missing, 'node')} without a VERTEX line (first: {first_new} in line {line}) taken from the edges; "
@@ -227,11 +235,33 @@ def _nodes(
     return index, landmarks, None
 
 
-def _shifted(edges: EdgeLines, origin: Array) -> EdgeLines:
+def _distinct(names: Index) -> Index:
+    """The numbers that occur, in their order."""
+    lowest = int(names.min(initial=0))
+    if int(names.max(initial=0)) - lowest >= 4 * len(names):
+        return np.unique(names)
+    seen = np.zeros(int(names.max(initial=0)) - lowest + 1, dtype=bool)
+    seen[names - lowest] = True
+    return lowest + np.flatnonzero(seen)
+
+
+def _rows_in(names: Index, wanted: Index, among: Mask | None = None) -> Index:
+    """Row (k,) in ``names``, no two the same, of each that is wanted; where ``among`` is false there need not be any."""
+    lowest = int(names.min())
+    if int(names.max()) - lowest < 4 * len(names):
+        row_of = np.zeros(int(names.max()) - lowest + 1, dtype=np.int64)
+        row_of[names - lowest] = np.arange(len(names))
+        return row_of[(wanted if among is None else np.where(among, wanted, lowest)) - lowest]
+    order = np.argsort(names)
+    at = np.searchsorted(names[order], wanted)
+    return order[at if among is None else np.where(among, at, 0)]
+
+
+def _shifted(tagged: Tagged, edges: EdgeLines, origin: Array) -> EdgeLines:
     """What is known about single nodes, less an origin, digit by digit."""
     moved = edges.absolute & edges.has_point
     t = edges.t.copy()
-    t[moved] = exact_difference(edges.words[moved], origin)
+    t[moved] = exact_difference(tagged.words(edges.line[moved], edges.span[moved]), origin)
     return replace(edges, t=t)
 
 
@@ -249,7 +279,8 @@ def _refuse_and_drop(
         (precisions.ROTATION[dimension], zero_r, "rotation"),
     ):
         block = edges.information[:, axes[:, None], axes]
-        usable, kept = precisions.is_definite(block) | zero, precisions.is_semidefinite(block)
+        definite, kept = precisions.definiteness(block)
+        usable = definite | zero
         bad = np.flatnonzero(~(kept if options.precision == "full" else usable))
         if len(bad):
             hint = "; it is zero along some axis, which --precision full accepts" if kept[bad[0]] else ""
