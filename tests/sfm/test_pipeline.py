@@ -46,6 +46,7 @@ from tempose.studies.experiments import sfm_coverage
 pycolmap = pytest.importorskip("pycolmap", reason="needs pycolmap (pip install 'tempose[sfm]')")
 
 EXACT = sfm_coverage.EXACT
+GRAPH = ("--posterior", "graph")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_database_of_colmap_to_files(
     synthetic: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     path, truth = synthetic
-    assert main(["sfm", str(path), "-o", str(tmp_path), "--draws", "10", "--rounds", "1", "--json"]) == 0
+    assert main(["sfm", str(path), "-o", str(tmp_path), *GRAPH, "--draws", "10", "--rounds", "1", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["n_cameras"] == 6 and facts["points"]["good"] > 150
     again = pycolmap.Reconstruction(tmp_path / "colmap")  # COLMAP opens what we write
@@ -81,7 +82,7 @@ def test_a_camera_has_one_error_bar(
     (tmp_path / "cameras").mkdir()
     for name in ("result.json", "poses.csv"):
         (tmp_path / "cameras" / name).write_text("")
-    assert main(["sfm", str(synthetic[0]), "-o", str(tmp_path), "--draws", "5", "--rounds", "0", "--json"]) == 0
+    assert main(["sfm", str(synthetic[0]), "-o", str(tmp_path), *GRAPH, "--draws", "5", "--rounds", "0", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     with open(tmp_path / "cameras.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -259,7 +260,7 @@ def test_errors_to_the_truth_are_told(
 ) -> None:
     path, truth = synthetic
     tempose.io.write_poses(tmp_path / "true.csv", truth.select(truth.ids[:5]))  # one view has no truth
-    command = ["sfm", str(path), "-o", str(tmp_path / "out"), "--draws", "5", "--rounds", "0"]
+    command = ["sfm", str(path), "-o", str(tmp_path / "out"), *GRAPH, "--draws", "5", "--rounds", "0"]
     assert main([*command, "--truth", str(tmp_path / "true.csv")]) == 0
     said = capsys.readouterr().out
     assert "error to the truth: 0." in said

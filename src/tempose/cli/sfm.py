@@ -15,6 +15,8 @@ from tempose.cli.commands import Commands, add_command, add_open
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
+    from tempose.sfm.adjusted import AdjustedOptions
+    from tempose.sfm.adjustment.systematic import ModelError
     from tempose.sfm.given import GivenModel, GivenOptions
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
@@ -39,9 +41,11 @@ def add_parser(commands: Commands, summary: str) -> None:
         summary,
         run,
         """
-        tempose sfm photographs -o castle --intrinsics K.txt
+        tempose sfm photographs -o castle                      # calibration, cameras and points, all estimated together
+        tempose sfm photographs -o castle --intrinsics K.txt   # the calibration is known, and held
         tempose sfm database.db -o castle --images photographs
         tempose sfm sparse/0 -o castle                         # error bars for a COLMAP model, which stays as it is
+        tempose sfm photographs -o castle --posterior graph    # the paper's way: a pose graph of the pairs
         """,
     )
     parser.add_argument(
@@ -62,8 +66,8 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "--intrinsics",
         metavar="FILE",
-        help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt; default: found "
-        "from EXIF and the pairs",
+        help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt, which is held; "
+        "default: estimated with the poses, from EXIF or a guess on",
     )
     parser.add_argument(
         "--calibration-error",
@@ -72,44 +76,54 @@ def add_parser(commands: Commands, summary: str) -> None:
         help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
         "default 0.001, or 0.005 for one that is guessed; 0: perfect",
     )
-    model = parser.add_argument_group("a COLMAP model")
-    model.add_argument(
-        "--readjust", action="store_true", help="adjust poses, points and intrinsics again, with a robust loss"
+    parser.add_argument(
+        "--posterior",
+        choices=["adjusted", "graph"],
+        default="adjusted",
+        help="adjusted (default): bundle adjustment of poses, points and calibration, and its error bars; graph: a pose graph of "
+        "the pairs, with the calibration held (the paper's way)",
     )
-    model.add_argument(
+    adjusted = parser.add_argument_group("with --posterior adjusted")
+    adjusted.add_argument(
         "--refined",
         metavar="GROUPS",
-        default="focal,distortion",
-        help="intrinsics that were estimated with the model, of focal, centre, distortion, or none; the others are taken "
-        "as known (default focal,distortion, as COLMAP does)",
+        help="intrinsics that are estimated, or were with a COLMAP model, of focal, centre, distortion, or none; the others are "
+        "taken as known. Default for a model: focal,distortion, as COLMAP does; for photographs the same, and the principal point "
+        "and more distortion where they are determined; with --intrinsics none",
     )
-    model.add_argument(
+    adjusted.add_argument(
         "--lens-error",
         type=float,
         metavar="E",
         help="1σ of what the camera model is wrong by, relative to the larger side of the image; default 5e-5; 0: perfect",
     )
-    model.add_argument(
-        "--posterior",
-        choices=["adjusted", "graph"],
-        default="adjusted",
-        help="adjusted (default): error bars of the model's bundle adjustment; graph: make a pose graph of the model's "
-        "matches and solve that instead, as for photographs",
+    adjusted.add_argument(
+        "--mapper",
+        choices=["auto", "incremental", "global"],
+        default="auto",
+        help="COLMAP's mapper that makes the model of photographs or a database: incremental, global (GLOMAP), or auto (default): "
+        "incremental, and where that leaves photographs out, the one of the two with more",
+    )
+    adjusted.add_argument(
+        "--readjust",
+        action="store_true",
+        help="of a COLMAP model: adjust poses, points and intrinsics again, with a robust loss",
     )
     parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
     parser.add_argument(
         "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
     )
-    parser.add_argument(
+    graph = parser.add_argument_group("with --posterior graph")
+    graph.add_argument(
         "--scales",
         choices=["tracks", "truth"],
         default="tracks",
         help="lengths of baselines: from points that pairs share (default), or from --truth (the paper's protocol)",
     )
-    parser.add_argument(
+    graph.add_argument(
         "--rounds", type=int, default=3, help="guided rounds of choosing each pair's matches (default 3)"
     )
-    parser.add_argument(
+    graph.add_argument(
         "--draws", type=int, default=40, metavar="N", help="posterior draws the points are made again for (default 40)"
     )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
@@ -131,9 +145,22 @@ def run(arguments: argparse.Namespace) -> int:
         calibration_error=arguments.calibration_error,
     )
     source, home = Path(arguments.source), Path(arguments.output)
-    if arguments.posterior == "adjusted" and source.is_dir() and is_model(source):
-        return _run_model(arguments, source, home)
-    _only_for_models(arguments)
+    if arguments.posterior == "adjusted":
+        _only_for(arguments, "graph", {"--scales": arguments.scales != "tracks", "--rounds": arguments.rounds != 3})
+        _only_for(arguments, "graph", {"--draws": arguments.draws != 40})
+        if source.is_dir() and is_model(source):
+            return _run_model(arguments, source, home)
+        return _run_photographs(arguments, source, home)
+    _only_for(
+        arguments,
+        "adjusted",
+        {
+            "--readjust": arguments.readjust,
+            "--lens-error": arguments.lens_error is not None,
+            "--refined": arguments.refined is not None,
+            "--mapper": arguments.mapper != "auto",
+        },
+    )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     with prepared_directory(home, overwrite=False):
         return _reconstruct(arguments, options, truth)
@@ -172,6 +199,11 @@ def _discard(home: Path, overwrite: bool) -> None:
     """Take away what an earlier run left. Features and matches, which take minutes, stay unless they are to be made again."""
     for old in home.glob(f"{FEATURES}*") if overwrite else ():  # SQLite's journals, too
         old.unlink()
+    for name in ("graph.csv", "intrinsics.csv", "points.csv"):  # of the other posterior
+        (home / name).unlink(missing_ok=True)
+    for other in home.glob("scene-*"):
+        if (other / "sfm.json").is_file():
+            shutil.rmtree(other)
     if (home / "cameras" / "result.json").is_file():  # of an earlier version: other error bars of the same cameras
         shutil.rmtree(home / "cameras")
 
@@ -302,14 +334,100 @@ def _covered(scene: Scene, truth: Poses) -> str:
 # ---------------------------------------------------------------------- a model that exists
 
 
-def _only_for_models(arguments: argparse.Namespace) -> None:
+def _only_for(arguments: argparse.Namespace, posterior: str, given: dict[str, bool]) -> None:
     from tempose.errors import ArgumentError
 
-    for flag, given in (("--readjust", arguments.readjust), ("--lens-error", arguments.lens_error is not None)):
-        if given:
-            raise ArgumentError(
-                f"{flag} is for the folder of a COLMAP model with --posterior adjusted; {arguments.source} is made a pose graph"
-            )
+    for flag, is_given in given.items():
+        if is_given:
+            raise ArgumentError(f"{flag} is for --posterior {posterior}, not for --posterior {arguments.posterior}")
+
+
+def _refined(arguments: argparse.Namespace, default: tuple[str, ...]) -> tuple[str, ...]:
+    if arguments.refined is None:
+        return default
+    return tuple(word.strip() for word in arguments.refined.split(",") if word.strip() not in ("", "none"))
+
+
+def _model_error(arguments: argparse.Namespace) -> ModelError:
+    from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
+
+    return ModelError(LENS_ERROR if arguments.lens_error is None else arguments.lens_error, arguments.calibration_error)
+
+
+def _run_photographs(arguments: argparse.Namespace, source: Path, home: Path) -> int:
+    """Models of photographs or of a database, adjusted, with error bars."""
+    from tempose.cli.solve import prepared_directory
+    from tempose.errors import ArgumentError
+    from tempose.io import read_poses
+    from tempose.sfm.adjusted import AdjustedOptions
+    from tempose.sfm.adjustment.problem import USUAL
+    from tempose.sfm.mapping import MappingOptions
+
+    if arguments.readjust:
+        raise ArgumentError(f"--readjust is for the folder of a COLMAP model; {arguments.source} is adjusted anyway")
+    if arguments.intrinsics is not None and source.is_file():
+        raise ArgumentError(
+            "--intrinsics is for photographs; a database has cameras of its own (--refined none holds them)"
+        )
+    refined = _refined(arguments, USUAL if arguments.intrinsics is None else ())
+    options = AdjustedOptions(
+        MappingOptions(arguments.mapper, refined, source.is_dir(), seed=arguments.seed),
+        arguments.refined is None,
+        _model_error(arguments),
+    )
+    truth = None if arguments.truth is None else read_poses(arguments.truth)
+    with prepared_directory(home, overwrite=False):
+        return _adjust(arguments, source, home, options, truth)
+
+
+def _adjust(
+    arguments: argparse.Namespace, source: Path, home: Path, options: AdjustedOptions, truth: Poses | None
+) -> int:
+    from tempose.errors import ParseError
+    from tempose.io.colmap.cameras import read_camera
+    from tempose.sfm.adjusted import adjust_database
+    from tempose.sfm.features import build_database
+    from tempose.sfm.views import read_matched_database
+
+    if not source.exists():
+        raise ParseError(
+            source, None, "no such file or folder; give a folder of photographs, a COLMAP database or model"
+        )
+    _discard(home, arguments.overwrite)
+    images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
+    with console.progress_bar(arguments) as progress:
+        began, remarks, database = time.perf_counter(), [], source
+        if source.is_dir():
+            camera = None if arguments.intrinsics is None else read_camera(arguments.intrinsics)
+            database = home / FEATURES
+            remarks = build_database(source, database, camera, progress)
+        reading = time.perf_counter() - began
+        photographs = source if source.is_dir() else None
+        if truth is not None:
+            _check_truth(truth, read_matched_database(database, photographs).names, arguments.truth)
+        made = adjust_database(
+            database, options, images=images, photographs=photographs, remarks=tuple(remarks), progress=progress
+        )
+    seconds = {"features and matches": reading, **made.seconds}
+    homes = [home, *(home / f"scene-{k + 1}" for k in range(1, len(made.models)))]
+    several = [
+        f"{len(one.posterior.bundle.names)} photographs in {where}"
+        for one, where in zip(made.models, homes, strict=True)
+    ]
+    if len(made.models) > 1:
+        console.notice(
+            arguments, f"{len(made.models)} scenes that share no points with each other: {'; '.join(several)}"
+        )
+    codes = []
+    for given, where in zip(made.models, homes, strict=True):
+        where.mkdir(exist_ok=True)
+        more = {
+            "seconds": {name: round(value, 2) for name, value in seconds.items()},
+            "scenes": several,
+            "graph": f"tempose sfm {arguments.source} -o {home}-graph --posterior graph",
+        }
+        codes.append(_tell(arguments, source, where, given, more, truth, images))
+    return codes[0]
 
 
 def _run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
@@ -317,16 +435,17 @@ def _run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
     from tempose.cli.solve import prepared_directory
     from tempose.errors import ArgumentError
     from tempose.io import read_poses
-    from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
+    from tempose.sfm.adjustment.problem import USUAL
     from tempose.sfm.given import GivenOptions
 
+    if arguments.mapper != "auto":
+        raise ArgumentError(f"--mapper is for photographs and databases; {source} is a model already")
     if home.resolve() == source.resolve() or (home / "colmap").resolve() == source.resolve():
         raise ArgumentError(f"{home} is the model itself; give another directory to -o")
-    lens = LENS_ERROR if arguments.lens_error is None else arguments.lens_error
     options = GivenOptions(
-        refined=tuple(word.strip() for word in arguments.refined.split(",") if word.strip() not in ("", "none")),
+        refined=_refined(arguments, USUAL),
         readjust=arguments.readjust,
-        error=ModelError(lens, arguments.calibration_error),
+        error=_model_error(arguments),
         seed=arguments.seed,
     )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
@@ -337,7 +456,6 @@ def _run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
 def _add_error_bars(
     arguments: argparse.Namespace, source: Path, home: Path, options: GivenOptions, truth: Poses | None
 ) -> int:
-    from tempose.sfm import words
     from tempose.sfm.given import with_error_bars
 
     with console.progress_bar(arguments) as progress:
@@ -346,8 +464,27 @@ def _add_error_bars(
         seconds = time.perf_counter() - began
     if truth is not None:
         _check_truth(truth, given.posterior.bundle.names, arguments.truth)
-    errors = None if truth is None else _errors(given.scene, truth)
+    more = {"seconds": {"error bars": round(seconds, 2)}}
+    images = Path(arguments.images) if arguments.images else None
+    return _tell(arguments, source, home, given, more, truth, images)
+
+
+def _tell(
+    arguments: argparse.Namespace,
+    source: Path,
+    home: Path,
+    given: GivenModel,
+    more: dict[str, Any],
+    truth: Poses | None,
+    images: Path | None,
+) -> int:
+    """Write the files of a model with error bars, and say what it is."""
+    from tempose.sfm import words
+
+    common = 0 if truth is None else sum(name in truth.index for name in given.scene.poses.ids)
+    errors = _errors(given.scene, truth) if truth is not None and common > 2 else None
     notices = (
+        *words.making(given),
         *words.left_out(given),
         *words.held(given),
         *(words.doubt(one, given) for one in given.doubts if not one.is_fatal),
@@ -357,9 +494,9 @@ def _add_error_bars(
         "verdict": words.verdict(given),
         "gauge": words.gauge(given.scene.gauge),
         "notices": list(notices),
-        "seconds": round(seconds, 2),
+        **more,
     }
-    _write_model(home, given, facts, notices, errors, Path(arguments.images) if arguments.images else None)
+    _write_model(home, given, facts, notices, errors, images)
     console.notice(arguments, *notices)
     console.table(arguments, _model_summary(given, facts), f"{source}: {len(given.posterior.bundle.names)} photographs")
     if errors is not None and truth is not None:
@@ -419,6 +556,14 @@ def _write_model(
     write_cloud_page(home / "report.html", given.scene, home.resolve().name, extras)
 
 
+def _how_posed(given: GivenModel) -> str:
+    if given.adjusted_px is None:
+        return "as they were"
+    if given.origin is None:
+        return f"adjusted again, Cauchy loss of {given.adjusted_px:.2g} px"
+    return f"by COLMAP's {given.origin.mapped.mapper} mapper, then adjusted with a Cauchy loss of {given.adjusted_px:.2g} px"
+
+
 def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, str]]:
     from tempose.sfm.given import bundle_summary
     from tempose.sfm.points import PointStatus
@@ -433,12 +578,7 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
     rows = [
         ("verdict", facts["verdict"]),
         ("model", bundle_summary(given.posterior.bundle)),
-        (
-            "poses",
-            "as they were"
-            if given.adjusted_px is None
-            else f"adjusted again, Cauchy loss of {given.adjusted_px:.2g} px",
-        ),
+        ("poses", _how_posed(given)),
         ("points", f"{counts[PointStatus.GOOD]} good" + (f"; marked: {weak}" if weak else "")),
         (
             "image noise",
@@ -456,4 +596,7 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
     if facts["median_sigma_point"] is not None:
         share = facts["median_sigma_point"] / facts["diameter"]
         rows.append(("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)"))
-    return [*rows, ("gauge", facts["gauge"]), ("seconds", f"{facts['seconds']:.1f}")]
+    if "graph" in facts:
+        rows.append(("the paper's way", facts["graph"]))
+    seconds = ", ".join(f"{name} {value:.1f}" for name, value in facts["seconds"].items())
+    return [*rows, ("gauge", facts["gauge"]), ("seconds", seconds)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -23,28 +24,81 @@ from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, 
 from tempose.sfm.adjustment.problem import GROUPS, USUAL, Bundle, bundle_of
 from tempose.sfm.adjustment.readjust import readjust
 from tempose.sfm.adjustment.systematic import ModelError
+from tempose.sfm.calibration import Calibrated
+from tempose.sfm.mapping import Mapped
 from tempose.sfm.points import Observations, PointStatus, Structure, StructureOptions, rms_sigma
 from tempose.sfm.scene import Scene, SceneGauge
+from tempose.sfm.views import FoundFocalLength, Remark
 
 _FEWEST_POINTS = 30
 _LEAST_ANGLE_DEG = 0.5
 _VAGUE_POSITION, _VAGUE_ROTATION_DEG, _VAGUE_FOCAL = 0.3, 5.0, 0.1
 _FAR_FROM_OPTIMUM = 1.0
+_FLAT = 0.01
+_OTHER_FOCAL = 0.2
 
 
 class ModelDoubt(StrEnum):
-    """What speaks against a model; with the first three nothing of it can be used."""
+    """What speaks against a model."""
 
     FEW_POINTS = "few points"
     NO_PARALLAX = "no parallax"
     VAGUE = "vague"
+    NO_FOCAL = "no focal length"
+    PLANE = "plane"
+    ZOOM = "zoom"
+    MOST_LOST = "most photographs lost"
     FOCAL = "focal length"
+    FLAT = "flat"
+    EXIF = "exif"
+    LOST = "photographs lost"
     NOT_ADJUSTED = "not adjusted"
 
     @property
     def is_fatal(self) -> bool:
         """Whether the whole is not to be trusted."""
-        return self in (ModelDoubt.FEW_POINTS, ModelDoubt.NO_PARALLAX, ModelDoubt.VAGUE)
+        return self in _FATAL
+
+
+_FATAL = (
+    ModelDoubt.FEW_POINTS,
+    ModelDoubt.NO_PARALLAX,
+    ModelDoubt.VAGUE,
+    ModelDoubt.NO_FOCAL,
+    ModelDoubt.PLANE,
+    ModelDoubt.ZOOM,
+    ModelDoubt.MOST_LOST,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """How a model was made of photographs.
+
+    Attributes
+    ----------
+    mapped, row
+        What the mapper made of the database, and which of its models this is.
+    calibrated
+        Which intrinsics were estimated, and why.
+    n_zoomed
+        Photographs whose focal length differs from that of others by the same camera, though all share one here.
+    remarks
+        On how the database was made.
+    """
+
+    mapped: Mapped
+    row: int
+    calibrated: Calibrated
+    n_zoomed: int = 0
+    remarks: tuple[Remark, ...] = ()
+
+    def known_focal(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Focal lengths, in pixels, that EXIF or the database knows of these cameras."""
+        if any(isinstance(one, FoundFocalLength) and not one.from_exif for one in self.remarks):
+            return {}  # what the database has was found from its pairs
+        cameras = self.mapped.cameras
+        return {n: cameras[n].focal_px for n in numbers if n in cameras and cameras[n].has_prior}
 
 
 @dataclass(frozen=True)
@@ -81,21 +135,24 @@ class GivenModel:
     Attributes
     ----------
     folder, model
-        Where it was read, and pycolmap's ``Reconstruction``.
+        Where it was read, ``None`` if it was made here, and pycolmap's ``Reconstruction``.
     posterior, scene
         What is uncertain, and the same for pictures and files.
     adjusted_px
         Scale of the loss it was adjusted with again; ``None``: it is as it was.
     options
         What was to be done.
+    origin
+        How it was made of photographs; ``None``: it was given.
     """
 
-    folder: Path
+    folder: Path | None
     model: Any
     posterior: BundlePosterior
     scene: Scene
     adjusted_px: float | None
     options: GivenOptions
+    origin: Origin | None = None
 
     @property
     def doubts(self) -> tuple[ModelDoubt, ...]:
@@ -112,7 +169,29 @@ class GivenModel:
             ModelDoubt.FOCAL: any(sigma > _VAGUE_FOCAL for sigma in self.focal_sigma if np.isfinite(sigma)),
             ModelDoubt.NOT_ADJUSTED: np.median(self.posterior.step_sigmas) > _FAR_FROM_OPTIMUM,
         }
-        return tuple(one for one, holds in found.items() if holds)
+        if self.origin is not None:
+            found |= self._doubts_of_making(self.origin)
+        return tuple(one for one in ModelDoubt if found.get(one, False))
+
+    def _doubts_of_making(self, origin: Origin) -> dict[ModelDoubt, bool]:
+        """What speaks against a model whose cameras were calibrated by the same photographs."""
+        mapped, cameras = origin.mapped, self.posterior.bundle.cameras
+        free = [sigma for sigma in self.focal_sigma if np.isfinite(sigma)]
+        known = origin.known_focal(camera.number for camera in cameras)
+        flat = bool(free) and flatness(self.scene.structure.position[self.scene.structure.good]) < _FLAT
+        return {
+            ModelDoubt.NO_FOCAL: bool(free) and float(np.median(free)) > _VAGUE_FOCAL,
+            ModelDoubt.PLANE: flat and not known,
+            ModelDoubt.FLAT: flat and bool(known),
+            ModelDoubt.ZOOM: origin.n_zoomed > 0,
+            ModelDoubt.EXIF: any(
+                abs(np.log(camera.focal_px / known[camera.number])) > _OTHER_FOCAL
+                for camera in cameras
+                if camera.number in known
+            ),
+            ModelDoubt.MOST_LOST: 2 * len(mapped.lost) > len(mapped.names),
+            ModelDoubt.LOST: 0 < 2 * len(mapped.lost) <= len(mapped.names),
+        }
 
     @property
     def focal_sigma(self) -> list[float]:
@@ -150,7 +229,40 @@ class GivenModel:
             "median_sigma_point": plain(median_sigma(scene.structure.sigma[scene.structure.good])),
             "diameter": plain(scene.structure.diameter),
             "unit": scene.unit,
+            "calibration": intrinsics_facts(p),
+            **({} if self.origin is None else _made_facts(self.origin)),
         }
+
+
+def _made_facts(origin: Origin) -> dict[str, Any]:
+    """How a model was made, for ``sfm.json``."""
+    mapped, done = origin.mapped, origin.calibrated
+    return {
+        "mapper": mapped.mapper,
+        "n_views": len(mapped.names),
+        "lost": mapped.lost,
+        "n_pairs": mapped.n_pairs,
+        "n_pairs_one_homography": mapped.n_homography,
+        "n_zoomed": mapped.n_zoomed or origin.n_zoomed,
+        "centre_sigma": plain(done.centre_sigma),
+        "lenses_tried": [
+            {"model": one.model, "gain": one.gain, "needed": one.needed, "taken": one.is_taken} for one in done.trials
+        ],
+    }
+
+
+def flatness(position: Array) -> float:
+    """Scatter of points (p, 3) across the plane nearest to nine tenths of them, over that along it."""
+    if len(position) < 4:
+        return 0.0
+    near = position
+    for _ in range(5):
+        middle = np.median(near, axis=0)
+        normal = np.linalg.svd(near - middle, full_matrices=False)[2][2]
+        away = np.abs((position - middle) @ normal)
+        near = position[away <= np.quantile(away, 0.9)]
+    scatter = np.linalg.svd(near - near.mean(axis=0), compute_uv=False)
+    return float(scatter[2] / max(scatter[1], 1e-300))
 
 
 def with_error_bars(
@@ -246,8 +358,8 @@ def camera_shares(posterior: BundlePosterior) -> dict[str, Array]:
     return out
 
 
-def write_intrinsics(path: PathLike, posterior: BundlePosterior) -> None:
-    """A table of the parameters of all cameras. Those that were held have the σ that is assumed of them, distortion none."""
+def _intrinsics_rows(posterior: BundlePosterior) -> list[tuple[Any, ...]]:
+    """Camera, model, parameter, value, whether it was estimated, σ, and σ by noise and by the camera model."""
     rows: list[tuple[Any, ...]] = []
     for row, camera in enumerate(posterior.bundle.cameras):
         sigma = np.full((3, len(camera.parameters)), np.nan)
@@ -260,8 +372,27 @@ def write_intrinsics(path: PathLike, posterior: BundlePosterior) -> None:
             sigma[k, camera.free] = np.sqrt(np.diag(C))
         for k, name in enumerate(camera.lens.names):
             rows.append((camera.number, camera.model, name, camera.parameters[k], int(camera.free[k]), *sigma[:, k]))
-    names = ["camera", "model", "parameter", "value", "estimated", "sigma", "sigma_noise", "sigma_model"]
-    write_atomically(path, csv_text(names, [list(column) for column in zip(*rows, strict=True)]).encode())
+    return rows
+
+
+def intrinsics_facts(posterior: BundlePosterior) -> list[dict[str, Any]]:
+    """The parameters of all cameras for ``sfm.json``."""
+    return [
+        {
+            name: plain(value) if isinstance(value, float) else value
+            for name, value in zip(_INTRINSICS, row, strict=True)
+        }
+        for row in _intrinsics_rows(posterior)
+    ]
+
+
+_INTRINSICS = ("camera", "model", "parameter", "value", "estimated", "sigma", "sigma_noise", "sigma_model")
+
+
+def write_intrinsics(path: PathLike, posterior: BundlePosterior) -> None:
+    """A table of the parameters of all cameras. Those that were held have the σ that is assumed of them, distortion none."""
+    rows = _intrinsics_rows(posterior)
+    write_atomically(path, csv_text(list(_INTRINSICS), [list(column) for column in zip(*rows, strict=True)]).encode())
 
 
 def write_points(path: PathLike, posterior: BundlePosterior, structure: Structure) -> None:
@@ -287,8 +418,8 @@ def write_model_again(directory: PathLike, given: GivenModel) -> None:
     """The model: its files as they were, or those of the adjusted one in the same format."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    if given.adjusted_px is not None:
-        is_text = (given.folder / "cameras.txt").exists()
+    if given.folder is None or given.adjusted_px is not None:
+        is_text = given.folder is None or (given.folder / "cameras.txt").exists()
         (given.model.write_text if is_text else given.model.write_binary)(target)
         return
     for file in sorted(given.folder.iterdir()):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempose._typing import Array, Index, PathLike
 from tempose.errors import ParseError
-from tempose.io.colmap.database import read_database
+from tempose.io.colmap.database import ColmapDatabase, read_database
 from tempose.io.colmap.model import read_model
 
 FEWEST_MATCHES = 15
@@ -145,19 +145,12 @@ def read_database_views(path: PathLike, photographs: Path | None = None) -> View
     are the same measurement and are dropped. ``photographs`` is the folder it was made from, if the user does not know of
     the database.
     """
-    found, origin = read_database(path), photographs or Path(path)
-    if not found.names:
-        raise ParseError(origin, None, "the database has no images; run COLMAP's feature extraction on it first")
+    found = read_matched_database(path, photographs)
     keypoints = tuple(c.undistorted(pixel) for c, pixel in zip(found.cameras, found.keypoints, strict=True))
     matches = {(i, j): distinct(match, keypoints[i], keypoints[j]) for (i, j), match in found.matches.items()}
     kept = {pair: match for pair, match in matches.items() if len(match) >= FEWEST_MATCHES}
     if not kept:
-        raise ParseError(
-            origin,
-            None,
-            f"no two of its {len(found.names)} images share {FEWEST_MATCHES} matches; have they been matched, and do they "
-            "overlap enough?",
-        )
+        raise _too_few_matches(found, photographs or Path(path))
     return Views(
         found.names,
         np.array([c.K for c in found.cameras]),
@@ -167,6 +160,25 @@ def read_database_views(path: PathLike, photographs: Path | None = None) -> View
         tuple(kept.values()),
         (GuessedCameras(found.n_guessed, found.n_cameras),) if found.n_guessed else (),
         not found.n_guessed,
+    )
+
+
+def read_matched_database(path: PathLike, photographs: Path | None = None) -> ColmapDatabase:
+    """A COLMAP database with images and matches; ``photographs`` as in :func:`read_database_views`."""
+    found, origin = read_database(path), photographs or Path(path)
+    if not found.names:
+        raise ParseError(origin, None, "the database has no images; run COLMAP's feature extraction on it first")
+    if all(len(match) < FEWEST_MATCHES for match in found.matches.values()):
+        raise _too_few_matches(found, origin)
+    return found
+
+
+def _too_few_matches(found: ColmapDatabase, origin: Path) -> ParseError:
+    return ParseError(
+        origin,
+        None,
+        f"no two of its {len(found.names)} images share {FEWEST_MATCHES} matches; have they been matched, and do they "
+        "overlap enough?",
     )
 
 

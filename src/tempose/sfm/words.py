@@ -160,12 +160,76 @@ def doubt(one: ModelDoubt, given: GivenModel) -> str:
         case ModelDoubt.FOCAL:
             worst = 100.0 * float(np.nanmax(given.focal_sigma))
             return f"a focal length is known to {worst:.0f}% only: these photographs do not determine it; give the calibration"
+        case ModelDoubt.NO_FOCAL:
+            known = 100.0 * float(np.nanmedian(given.focal_sigma))
+            return f"the focal length is known to {known:.0f}% only: these photographs do not determine it; give --intrinsics"
+        case ModelDoubt.PLANE:
+            return (
+                "all points lie in one plane and nothing is known of the focal length, which a plane hardly determines: give "
+                "--intrinsics, or photographs with EXIF"
+            )
+        case ModelDoubt.FLAT:
+            return "all points lie nearly in one plane: the focal length rests on what was known of it; --intrinsics is better"
+        case ModelDoubt.ZOOM:
+            count = 0 if given.origin is None else given.origin.n_zoomed
+            return (
+                f"{count} photographs contradict the focal length that they share with others: a zoom was changed, or they are by "
+                "another camera; give them in a folder of their own"
+            )
+        case ModelDoubt.EXIF:
+            return f"a focal length is not what EXIF or the database says: {_focal_lengths(given)}"
+        case ModelDoubt.MOST_LOST | ModelDoubt.LOST:
+            mapped = None if given.origin is None else given.origin.mapped
+            lost = [] if mapped is None else mapped.lost
+            count = 0 if mapped is None else len(mapped.names)
+            return f"{len(lost)} of {count} photographs do not hang together with the rest and are left out: {listed(lost, _NAMED)}"
         case ModelDoubt.NOT_ADJUSTED:
             return (
                 f"the photographs are {np.median(given.posterior.step_sigmas):.2g}σ (median) from where the least squares of these "
                 "unknowns would put them: the model was adjusted otherwise (a loss, other intrinsics), or not to the end; "
                 "--readjust does it, --refined says which intrinsics were estimated"
             )
+
+
+def _focal_lengths(given: GivenModel) -> str:
+    """Found and known ones of the cameras that have both, the worst first."""
+    cameras = given.posterior.bundle.cameras
+    known = {} if given.origin is None else given.origin.known_focal(camera.number for camera in cameras)
+    both = [(camera.focal_px, known[camera.number]) for camera in cameras if camera.number in known]
+    both.sort(key=lambda pair: -abs(math.log(pair[0] / pair[1])))
+    return listed([f"{found:.0f} px were found, {said:.0f} are said" for found, said in both], _NAMED)
+
+
+def making(given: GivenModel) -> tuple[str, ...]:
+    """What was assumed and chosen when a model was made of photographs; nothing of a model that was given."""
+    origin = given.origin
+    if origin is None:
+        return ()
+    done, bundle = origin.calibrated, given.posterior.bundle
+    out = [remark(one) for one in origin.remarks if not isinstance(one, FoundFocalLength)]
+    if "focal" not in done.refined:
+        out.append("the calibration is held as it was given")
+        return tuple(out)
+    shared = f"{len(bundle.names)} photographs share {len(bundle.cameras)} calibration{'s' if len(bundle.cameras) > 1 else ''}"
+    if origin.mapped.n_zoomed:
+        out.append(
+            f"the focal lengths of {origin.mapped.n_zoomed} photographs differ from those of others by the same camera: each has a "
+            "calibration of its own"
+        )
+    else:
+        out.append(f"{shared}, which {'are' if len(bundle.cameras) > 1 else 'is'} estimated with the poses")
+    if done.centre_sigma is not None:
+        sigma = f"{100.0 * done.centre_sigma:.2g}% of the focal length"
+        if "centre" in done.refined:
+            out.append(f"the principal point is estimated: these photographs know it to {sigma}")
+        else:
+            out.append(f"the principal point is taken to be the middle: these photographs know it to {sigma} only")
+    for trial in done.trials:
+        verb = "taken" if trial.is_taken else "not taken"
+        out.append(
+            f"camera model {trial.model}: {verb}; it explains {trial.gain:.3g}, and must explain {trial.needed:.3g}"
+        )
+    return tuple(out)
 
 
 def left_out(given: GivenModel) -> tuple[str, ...]:

@@ -1,0 +1,156 @@
+"""The default way: a database → models by COLMAP's mappers → calibration chosen, robust bundle adjustment → error bars.
+
+One result per model: photographs of two places in one folder are two models.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tempose._support.progress import Progress, ProgressHook, silent
+from tempose._typing import PathLike
+from tempose.errors import NotApplicable
+from tempose.io.colmap.model import open_model
+from tempose.sfm.adjustment.systematic import ModelError
+from tempose.sfm.calibration import Calibrated, calibrate, zoomed
+from tempose.sfm.given import GivenModel, GivenOptions, Origin, scene_of
+from tempose.sfm.mapping import Mapped, MappingOptions, map_database
+from tempose.sfm.views import Remark, read_matched_database
+
+
+@dataclass(frozen=True)
+class AdjustedOptions:
+    """From a database to error bars.
+
+    Parameters
+    ----------
+    mapping
+        How models are made, and which intrinsics are estimated.
+    choose
+        Whether the camera model, and whether the principal point is free, are to be chosen by the data.
+    error
+        How well the camera model is known.
+    """
+
+    mapping: MappingOptions = field(default_factory=MappingOptions)
+    choose: bool = True
+    error: ModelError = field(default_factory=ModelError)
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted:
+    """Everything that was made of a database.
+
+    Attributes
+    ----------
+    models
+        With error bars, the one with most photographs first.
+    mapped
+        What the mapper made.
+    seconds
+        How long each stage took.
+    """
+
+    models: tuple[GivenModel, ...]
+    mapped: Mapped
+    seconds: dict[str, float]
+
+
+def adjust_database(
+    database: PathLike,
+    options: AdjustedOptions | None = None,
+    *,
+    images: Path | None = None,
+    photographs: Path | None = None,
+    remarks: tuple[Remark, ...] = (),
+    progress: ProgressHook = silent,
+) -> Adjusted:
+    """Models of a database, adjusted, with error bars.
+
+    Parameters
+    ----------
+    database
+        Of COLMAP, with matches; it is not written to.
+    options
+        See :class:`AdjustedOptions`.
+    images
+        Folder of the photographs, for the colours of the points.
+    photographs
+        Folder that the database was made from, if the user does not know of the database.
+    remarks
+        What is known of how the database was made.
+    progress
+        Told of every stage.
+
+    Raises
+    ------
+    NotApplicable
+        If no model can be made: the camera only turned, or photographs share too little.
+    """
+    options = options or AdjustedOptions()
+    database = Path(database)
+    read_matched_database(database, photographs)  # COLMAP does not look at what it reads
+    seconds: dict[str, float] = {}
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="tempose-") as scratch:
+        home = Path(scratch) / "shared"
+        home.mkdir()
+        mapped = map_database(database, home, options.mapping, progress)
+        opened = [open_model(folder) for folder in mapped.folders]
+        seconds["mapping"] = time.perf_counter() - began
+        if not opened:
+            raise NotApplicable(no_model(mapped))
+        done = _calibrated(opened, options, progress)
+        n_zoomed = sum(zoomed(one.posterior) for one in done)
+        if n_zoomed:
+            home = Path(scratch) / "separate"
+            home.mkdir()
+            apart = replace(options.mapping, separate=True)
+            again = map_database(database, home, apart, progress)
+            if again.folders and len(again.registered[0]) >= len(mapped.registered[0]):
+                mapped, n_zoomed = replace(again, cameras=mapped.cameras, n_zoomed=n_zoomed), 0
+                opened = [open_model(folder) for folder in mapped.folders]
+                done = _calibrated(opened, options, progress)
+    models = []
+    for row, (model, one) in enumerate(zip(opened, done, strict=True)):
+        if images is not None and all((images / image.name).is_file() for image in model.images.values()):
+            model.extract_colors_for_all_images(images)
+        about = GivenOptions(one.refined, True, options.error, options.mapping.seed)
+        origin = Origin(mapped, row, one, n_zoomed, tuple(remarks))
+        models.append(
+            GivenModel(None, model, one.posterior, scene_of(one.posterior, model), one.loss_px, about, origin)
+        )
+    seconds["adjustment and error bars"] = time.perf_counter() - began - seconds["mapping"]
+    return Adjusted(tuple(models), mapped, seconds)
+
+
+def _calibrated(models: list[Any], options: AdjustedOptions, progress: ProgressHook) -> list[Calibrated]:
+    out = []
+    progress(Progress("adjusting", 0, len(models)))
+    for model in models:
+        settings = options.mapping
+        out.append(calibrate(model, settings.refined, options.error, choose=options.choose, seed=settings.seed))
+        progress(Progress("adjusting", len(out), len(models)))
+    return out
+
+
+def no_model(mapped: Mapped) -> str:
+    """Why there is none, and what to do."""
+    n = len(mapped.names)
+    if not mapped.n_pairs:
+        why = f"no two of the {n} photographs share matches that agree with each other; do they overlap enough?"
+    elif 2 * mapped.n_homography > mapped.n_pairs:
+        why = (
+            f"{mapped.n_homography} of {mapped.n_pairs} pairs of photographs are explained by a camera that turned without "
+            "moving, or by one plane: places cannot be told from that; take photographs from different places"
+        )
+    else:
+        why = (
+            f"no two of the {n} photographs, of {mapped.n_pairs} matched pairs, are a start for a model: too few points are "
+            "seen under a wide enough angle; take photographs from more different places, or give the calibration (--intrinsics)"
+        )
+    return f"do not trust this: nothing can be reconstructed; {why}"
