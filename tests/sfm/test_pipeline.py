@@ -416,11 +416,11 @@ def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
                 connection.commit()
             return True
 
-    first, second = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
+    (first,), (second,) = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
     assert first == second == FoundFocalLength(1001.0, 1200.0, from_exif=False) and len(calls) == 1
     assert "1001 px" in words.remark(first) and "the first guess was 1200" in words.remark(first)
     (tmp_path / "features.db.focal.json").write_text('{"found": ')  # cut off: it is found again
-    assert features._calibrate(Colmap, path).found_px == 1002.0
+    assert features._calibrate(Colmap, path)[0].found_px == 1002.0
 
 
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from tempose._support.files import bytes_text
 from tempose._support.parallel import cores
@@ -25,6 +26,14 @@ OUT_OF_MEMORY = (
     "out of memory: the graph, or the number of draws kept in memory, is too large for this machine; what was drawn is kept, "
     "and the same command goes on from there"
 )
+
+
+def total_memory() -> float:
+    """Bytes that the machine has; 0 where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 0.0
 
 
 def too_little() -> str | None:

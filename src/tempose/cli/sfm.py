@@ -41,8 +41,9 @@ def add_parser(commands: Commands, summary: str) -> None:
         summary,
         run,
         """
-        tempose sfm photographs -o castle                      # calibration, cameras and points, all estimated together
+        tempose sfm photographs -o castle                      # cameras by EXIF and size; all is estimated together
         tempose sfm photographs -o castle --intrinsics K.txt   # the calibration is known, and held
+        tempose sfm many -o town --match sequence --features 4000 --image-size 1600
         tempose sfm database.db -o castle --images photographs
         tempose sfm sparse/0 -o castle                         # error bars for a COLMAP model, which stays as it is
         tempose sfm photographs -o castle --posterior graph    # the paper's way: a pose graph of the pairs
@@ -75,6 +76,30 @@ def add_parser(commands: Commands, summary: str) -> None:
         metavar="E",
         help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
         "default 0.001, or 0.005 for one that is guessed; 0: perfect",
+    )
+    photographs = parser.add_argument_group("photographs")
+    photographs.add_argument(
+        "--cameras",
+        choices=["auto", "single", "each"],
+        default="auto",
+        help="which photographs share intrinsics: by EXIF and size (default), all, or none",
+    )
+    photographs.add_argument(
+        "--match",
+        choices=["auto", "all", "similar", "sequence", "gps"],
+        default="auto",
+        help="pairs to match: all; each photograph with the 30 most like it; with the next 10 in time; with the 30 nearest by GPS; "
+        "auto (default): all of up to 40 photographs, similar ones of more",
+    )
+    photographs.add_argument(
+        "--features", type=int, default=8192, metavar="N", help="most features in a photograph (default 8192)"
+    )
+    photographs.add_argument(
+        "--image-size",
+        type=int,
+        default=3200,
+        metavar="PX",
+        help="larger photographs are shrunk to so many pixels on the larger side to find features (default 3200)",
     )
     parser.add_argument(
         "--posterior",
@@ -167,6 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Poses | None) -> int:
+    from tempose.sfm.features import FeatureOptions
     from tempose.sfm.pipeline import read_views, reconstruct_views
 
     source, home = Path(arguments.source), Path(arguments.output)
@@ -174,7 +200,8 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
     images = Path(arguments.images) if arguments.images else source if source.is_dir() else None
     with console.progress_bar(arguments) as progress:
         began = time.perf_counter()
-        views = read_views(source, home / FEATURES, arguments.intrinsics, progress)
+        making = FeatureOptions(arguments.cameras, arguments.match, arguments.features, arguments.image_size)
+        views = read_views(source, home / FEATURES, arguments.intrinsics, progress, making)
         reading = time.perf_counter() - began
         if truth is not None:
             _check_truth(truth, views.names, arguments.truth)

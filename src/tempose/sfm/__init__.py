@@ -2,7 +2,8 @@
 
 One file per stage, in this order:
 
-1. :mod:`.features`: photographs to a COLMAP database; :mod:`.views`: a database or a model to views with matches.
+1. :mod:`.photographs`: which camera took which; :mod:`.pairing` (by :mod:`.retrieval`): which pairs are worth matching;
+   :mod:`.features`: all of them to a COLMAP database; :mod:`.views`: a database or a model to views with matches.
 2. :mod:`.two_views`: the relative pose of one pair and its covariance; :mod:`.pairs`: of all pairs.
 3. :mod:`.lengths`: how long the pairs' baselines are.
 4. :mod:`.synchronise`: the pose graph and its robust optimum; :mod:`.motion`: stages 2 to 4 in guided rounds.

@@ -1,165 +1,406 @@
-"""Photographs → COLMAP database: features and exhaustive matching on the CPU, by pycolmap."""
+"""Photographs → COLMAP database: cameras by EXIF, features and matches on the CPU, by pycolmap.
+
+A database that is there already is gone on with: only photographs and pairs that it does not have are worked on.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
+import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tempose._support.files import make_directory, write_atomically
+from tempose._support.memory import total_memory
 from tempose._support.packages import require
+from tempose._support.parallel import cores
 from tempose._support.progress import Progress, ProgressHook, silent
-from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, ParseError
+from tempose._typing import Array
+from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, OptionError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
-from tempose.io.colmap.database import contents, count_rows, focal_length
-from tempose.sfm.views import FoundFocalLength, OtherSize, Remark, UnreadableImage
+from tempose.io.colmap.database import contents, focal_lengths
+from tempose.sfm.pairing import PAIRINGS, Pairing, choose_pairs
+from tempose.sfm.photographs import SHARING, OneCamera, Photograph, cameras_of, find_images, read_photographs
+from tempose.sfm.retrieval import similarity
+from tempose.sfm.views import (
+    ChosenPairs,
+    FoundFocalLength,
+    FoundFocalLengths,
+    OtherSize,
+    Remark,
+    SharedCameras,
+    UnreadableImage,
+)
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
 _POLL_SECONDS = 0.5
+_GUESSED_FOCAL = 1.2  # COLMAP's, of the larger side
+_BYTES_PER_PIXEL = 290.0  # that SIFT takes: 3.6 GB were measured for two threads with 2832×2128 pixels each
+_LEAST_BYTES, _SHARE = 2e9, 0.125  # what SIFT may take: an eighth of the machine's memory, and this much on any
+# chosen on: four photographs of castle-P30, enlarged to 2832×2128
+DOUBLED_PIXELS = 3e6
+"""Larger photographs are not doubled in size before features are looked for: those that are kept, the coarsest, are nearly the
+same (98.8% as many), found in half the time and with less than a third of the memory."""
 
 
-def find_images(folder: Path) -> list[str]:
-    """Names of the images in a folder, in order."""
-    names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
-    if len(names) < 2:
-        found = f"there is one image ({names[0]})" if names else "there are no images"
-        raise ArgumentError(f"{folder}: {found} here; give a folder with at least two ({', '.join(SUFFIXES)})")
-    return names
+@dataclass(frozen=True)
+class FeatureOptions:
+    """From photographs to a database.
+
+    Parameters
+    ----------
+    cameras
+        Which photographs share intrinsics: ``auto`` (by EXIF and size), ``single`` or ``each``.
+    pairs
+        Which pairs are matched: ``auto`` (all of few, similar ones of many), ``all``, ``similar``, ``sequence`` or ``gps``.
+    features
+        At most so many in a photograph.
+    image_size
+        Photographs whose larger side has more pixels are shrunk to it for finding features.
+    """
+
+    cameras: str = "auto"
+    pairs: str = "auto"
+    features: int = 8192
+    image_size: int = 3200
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("cameras", self.cameras, SHARING), ("pairs", self.pairs, PAIRINGS)):
+            if value not in known:
+                raise OptionError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
+        if self.features < 100:
+            raise OptionError(f"{self.features} features in a photograph are too few to match; 100 at least")
+        if self.image_size < 200:
+            raise OptionError(f"a photograph of {self.image_size} pixels is too small; 200 at least")
 
 
 def build_database(
-    folder: str | Path, database: str | Path, camera: ColmapCamera | None = None, progress: ProgressHook = silent
+    folder: str | Path,
+    database: str | Path,
+    camera: ColmapCamera | None = None,
+    progress: ProgressHook = silent,
+    options: FeatureOptions | None = None,
 ) -> list[Remark]:
-    """Extract and match the features of all images of a folder; what was done before in the same database stays.
+    """Extract and match the features of the images of a folder; what was done before in the same database stays.
 
     Parameters
     ----------
     folder
-        Of the photographs, taken with one camera.
+        Of the photographs.
     database
         File to write.
     camera
-        That took them; ``None`` starts from the EXIF focal length, or a guess, and calibrates the focal length from the
-        pairs.
+        That took them all; ``None`` finds out by EXIF and size which cameras there are, starts from their EXIF focal lengths,
+        or a guess, and calibrates the focal lengths from the pairs.
     progress
         Told of features and of matching.
+    options
+        See :class:`FeatureOptions`.
 
     Returns
     -------
     list of Remark
-        Every image that cannot be used, and the focal length if it had to be found.
+        Every image that cannot be used, which photographs share intrinsics, and the focal lengths that had to be found.
     """
     folder, database = Path(folder), Path(database)
+    options = options or FeatureOptions()
     pycolmap = require("pycolmap", "reading photographs")
     pycolmap.logging.minloglevel = 3  # what goes wrong is found in the database, and said in one line
     names = find_images(folder)
-    good, remarks = _usable(pycolmap, folder, names)
-    _check_same(database, good, camera)
-    make_directory(database.parent)
-    _extract(pycolmap, folder, database, good, camera, progress)
-    _match(pycolmap, database, len(good), camera is None, progress)
+    photographs, remarks = _usable(pycolmap, folder, names, camera)
     if camera is None:
-        remarks.append(_calibrate(pycolmap, database))
+        cameras = cameras_of(photographs, options.cameras)
+        remarks.append(SharedCameras(tuple(cameras), options.cameras))
+    else:
+        _check_size(photographs[0], camera)
+        cameras = cameras_of(photographs, "single")
+    _check_same(database, photographs, camera, cameras, options)
+    make_directory(database.parent)
+    write_atomically(_about(database), json.dumps(_recorded(options)).encode())
+    _register(pycolmap, database, cameras, camera)
+    _extract(pycolmap, folder, database, photographs, options, progress)
+    pairs = _pairs(pycolmap, database, photographs, options, progress)
+    total = len(photographs) * (len(photographs) - 1) // 2
+    if len(pairs) < total:
+        remarks.append(ChosenPairs(len(pairs), total, options.pairs))
+    _match(pycolmap, database, photographs, pairs, camera is None, progress)
+    if camera is None:
+        found = _calibrate(pycolmap, database)
+        remarks.append(found[0] if len(found) == 1 else FoundFocalLengths(tuple(found)))
     return remarks
 
 
-def _usable(pycolmap: Any, folder: Path, names: list[str]) -> tuple[list[str], list[Remark]]:
-    """The images that one camera can have taken, and a remark for each of the others."""
-    size: dict[str, tuple[int, int]] = {}
-    for name in names:
-        bitmap = pycolmap.Bitmap.read(folder / name, True)
-        if bitmap is not None:
-            size[name] = bitmap.width, bitmap.height
-    if len(size) < 2:
-        raise ParseError(folder, None, f"{len(size)} of {len(names)} images can be read; at least two are needed")
-    usual, _ = Counter(size.values()).most_common(1)[0]
-    remarks: list[Remark] = []
-    for name in names:
-        if name not in size:
-            remarks.append(UnreadableImage(name))
-        elif size[name] != usual:
-            remarks.append(OtherSize(name, size[name], usual))
-    good = [name for name in names if size.get(name) == usual]
+def _usable(
+    pycolmap: Any, folder: Path, names: list[str], camera: ColmapCamera | None
+) -> tuple[list[Photograph], list[Remark]]:
+    """The photographs that can be used, and a remark for each of the others: one calibration is for one size."""
+    found = read_photographs(pycolmap, folder, names)
+    if len(found) < 2:
+        raise ParseError(folder, None, f"{len(found)} of {len(names)} images can be read; at least two are needed")
+    read = {one.name for one in found}
+    remarks: list[Remark] = [UnreadableImage(name) for name in names if name not in read]
+    if camera is None:
+        return found, remarks
+    usual, _ = Counter(one.size for one in found).most_common(1)[0]
+    remarks += [OtherSize(one.name, one.size, usual) for one in found if one.size != usual]
+    good = [one for one in found if one.size == usual]
     if len(good) < 2:
-        raise ArgumentError(f"{folder}: no two images have the same size; all must be of one camera")
+        raise ArgumentError(f"{folder}: no two images have the same size; one calibration cannot be that of all")
     return good, remarks
 
 
+def _register(pycolmap: Any, database: Path, cameras: list[OneCamera], given: ColmapCamera | None) -> None:
+    """Write cameras and images that are not there yet, so that COLMAP takes the cameras that were found here."""
+    with pycolmap.Database.open(database) as db:
+        there = {image.name: image.camera_id for image in db.read_all_images()}
+        rigs = {one.ref_sensor_id.id: one.rig_id for one in db.read_all_rigs()}
+        for one in cameras:
+            new = [name for name in one.names if name not in there]
+            if not new:
+                continue
+            known = [there[name] for name in one.names if name in there]
+            number = known[0] if known else _write_camera(pycolmap, db, one, given, rigs)
+            for name in new:
+                image = pycolmap.Image(name=name, camera_id=number)
+                image.image_id = db.write_image(image)
+                frame = pycolmap.Frame()
+                frame.rig_id = rigs[number]
+                frame.add_data_id(image.data_id)
+                db.write_frame(frame)
+
+
+def _write_camera(pycolmap: Any, db: Any, one: OneCamera, given: ColmapCamera | None, rigs: dict[int, int]) -> int:
+    if given is None:
+        focal_px = one.focal_px or _GUESSED_FOCAL * max(one.size)
+        camera = pycolmap.Camera.create_from_model_name(0, "SIMPLE_RADIAL", focal_px, *one.size)
+        camera.has_prior_focal_length = one.focal_px is not None
+    else:
+        camera = pycolmap.Camera(model=given.model, width=one.size[0], height=one.size[1], params=given.params)
+        camera.has_prior_focal_length = True
+    camera.camera_id = db.write_camera(camera)
+    rig = pycolmap.Rig()
+    rig.add_ref_sensor(camera.sensor_id)
+    rigs[camera.camera_id] = db.write_rig(rig)
+    return int(camera.camera_id)
+
+
 def _extract(
-    pycolmap: Any, folder: Path, database: Path, names: list[str], camera: ColmapCamera | None, progress: ProgressHook
+    pycolmap: Any,
+    folder: Path,
+    database: Path,
+    photographs: list[Photograph],
+    options: FeatureOptions,
+    progress: ProgressHook,
 ) -> None:
-    reader, options = pycolmap.ImageReaderOptions(), pycolmap.FeatureExtractionOptions()
-    if camera is not None:
-        reader.camera_model = camera.model
-        reader.camera_params = ", ".join(repr(float(x)) for x in camera.params)
-        _check_size(pycolmap, folder / names[0], camera)
-    if count_rows(database, "keypoints") < len(names):
-        _watched(
-            pycolmap,
-            database,
-            lambda: pycolmap.extract_features(
+    names = [one.name for one in photographs]
+    with pycolmap.Database.open(database) as db:
+        images = {image.name: image.image_id for image in db.read_all_images()}
+        todo = [name for name in names if not db.exists_descriptors(images[name])]
+    size = {one.name: one.size for one in photographs}
+    settings = pycolmap.FeatureExtractionOptions()
+    settings.max_image_size, settings.sift.max_num_features = options.image_size, options.features
+
+    def look(watched: Any) -> None:
+        done = sum(watched.exists_descriptors(images[name]) for name in todo)
+        progress(Progress("features", len(names) - len(todo) + done, len(names)))
+
+    for doubled in (True, False):
+        part = [name for name in todo if (_pixels(size[name], options.image_size) <= DOUBLED_PIXELS) == doubled]
+        if part:
+            settings.sift.first_octave = -1 if doubled else 0
+            settings.num_threads = extraction_threads([size[name] for name in part], options.image_size, cores())
+            _watched(
+                pycolmap,
                 database,
-                folder,
-                image_names=names,
-                camera_mode=pycolmap.CameraMode.SINGLE,
-                reader_options=reader,
-                extraction_options=options,
-                device=pycolmap.Device.cpu,
-            ),
-            lambda watched: progress(Progress("features", watched.num_images(), len(names))),
-        )
+                lambda: pycolmap.extract_features(
+                    database,
+                    folder,
+                    image_names=part,  # noqa: B023 (it is called before the next turn)
+                    extraction_options=settings,
+                    device=pycolmap.Device.cpu,
+                ),
+                look,
+            )
     progress(Progress("features", len(names), len(names)))
 
 
-def _match(pycolmap: Any, database: Path, n: int, calibrate: bool, progress: ProgressHook) -> None:
-    total = n * (n - 1) // 2
-    options = pycolmap.FeatureMatchingOptions()
-    options.skip_geometric_verification = not calibrate
-    if count_rows(database, "matches") < total:
-        _watched(
-            pycolmap,
-            database,
-            lambda: pycolmap.match_exhaustive(database, matching_options=options, device=pycolmap.Device.cpu),
-            lambda watched: progress(Progress("matching", watched.num_matched_image_pairs(), total)),
-        )
-    progress(Progress("matching", total, total))
+def _pixels(size: tuple[int, int], image_size: int) -> float:
+    """Pixels of a photograph as features are looked for in it."""
+    return size[0] * size[1] * min(1.0, image_size / max(size)) ** 2
 
 
-def _calibrate(pycolmap: Any, database: Path) -> FoundFocalLength:
-    """Find the focal length from the pairs, once."""
+def extraction_threads(sizes: list[tuple[int, int]], image_size: int, most: int, memory: float | None = None) -> int:
+    """How many photographs to work on at once, so that SIFT takes no more than its part of the memory (bytes)."""
+    largest = max(_pixels(size, image_size) for size in sizes)
+    each = _BYTES_PER_PIXEL * largest * (1.0 if largest <= DOUBLED_PIXELS else 0.25)
+    allowed = max(_LEAST_BYTES, _SHARE * (total_memory() if memory is None else memory))
+    return max(1, min(most, len(sizes), int(allowed / each)))
+
+
+def _pairs(
+    pycolmap: Any, database: Path, photographs: list[Photograph], options: FeatureOptions, progress: ProgressHook
+) -> Pairing:
+    """Pairs (rows of photographs) to match."""
+
+    def alike() -> Array:
+        with pycolmap.Database.open(database) as db:
+            images = {image.name: image.image_id for image in db.read_all_images()}
+            numbers = [images[one.name] for one in photographs]
+            asked = iter(range(2 * len(numbers)))
+
+            def descriptors(row: int) -> Any:
+                progress(Progress("similarity", next(asked), 2 * len(numbers)))
+                return db.read_descriptors(numbers[row]).data
+
+            found = similarity(descriptors, len(numbers))
+        progress(Progress("similarity", 2 * len(numbers), 2 * len(numbers)))
+        return found
+
+    return choose_pairs(options.pairs, photographs, alike)
+
+
+def _match(
+    pycolmap: Any,
+    database: Path,
+    photographs: list[Photograph],
+    pairs: Pairing,
+    verify: bool,
+    progress: ProgressHook,
+) -> None:
+    """Match the pairs that have not been."""
+    with pycolmap.Database.open(database) as db:
+        images = {image.name: image.image_id for image in db.read_all_images()}
+        numbers = [images[one.name] for one in photographs]
+        todo = [pair for pair in sorted(pairs) if not db.exists_matches(*(numbers[k] for k in pair))]
+        before = db.num_matched_image_pairs()
+    settings = pycolmap.FeatureMatchingOptions()
+    settings.skip_geometric_verification = not verify
+
+    def look(watched: Any) -> None:
+        done = watched.num_matched_image_pairs() - before
+        progress(Progress("matching", len(pairs) - len(todo) + done, len(pairs)))
+
+    if todo:
+        with (
+            tempfile.TemporaryDirectory(dir=database.parent) as home,
+            _nameable(pycolmap, database, Path(home)) as work,
+        ):
+            word = {row: _word(one.name) for row, one in enumerate(photographs)}
+            listed = pycolmap.ImportedPairingOptions()
+            listed.match_list_path = Path(home) / "pairs.txt"
+            Path(listed.match_list_path).write_text("".join(f"{word[i]} {word[j]}\n" for i, j in todo))
+            _watched(
+                pycolmap,
+                work,
+                lambda: pycolmap.match_image_pairs(
+                    work, matching_options=settings, pairing_options=listed, device=pycolmap.Device.cpu
+                ),
+                look,
+            )
+    progress(Progress("matching", len(pairs), len(pairs)))
+
+
+def _word(name: str) -> str:
+    """A name for a list of pairs, whose words are parted by spaces."""
+    return "".join(
+        c if not c.isspace() and c not in "%#" else "".join(f"%{byte:02x}" for byte in c.encode()) for c in name
+    )
+
+
+@contextmanager
+def _nameable(pycolmap: Any, database: Path, home: Path) -> Iterator[Path]:
+    """The database; if names have spaces in them, a copy where they have none, which takes its place at the end."""
+    with pycolmap.Database.open(database) as db:
+        names = {image.name for image in db.read_all_images()}
+    if all(_word(name) == name for name in names):
+        yield database
+        return
+    copy = home / "copy.db"
+    shutil.copyfile(database, copy)
+    _rename(pycolmap, copy, {name: _word(name) for name in names})
+    yield copy
+    _rename(pycolmap, copy, {_word(name): name for name in names})
+    copy.replace(database)
+
+
+def _rename(pycolmap: Any, database: Path, new: dict[str, str]) -> None:
+    with pycolmap.Database.open(database) as db:
+        for image in db.read_all_images():
+            image.name = new[image.name]
+            db.update_image(image)
+
+
+# ---------------------------------------------------------------------- focal lengths
+
+
+def _calibrate(pycolmap: Any, database: Path) -> list[FoundFocalLength]:
+    """Find the focal lengths from the pairs, once."""
     about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
-    now, from_exif = focal_length(database)
+    now = focal_lengths(database)
     known = _read_focal(about)
-    if known.get("found") != now:
+    if [one["found"] for one in known] != [focal for focal, _ in now]:
         if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
             raise NotApplicable(
                 "the focal length cannot be found from these pairs; give the calibration (--intrinsics)"
             )
-        known = {"start": now, "from_exif": from_exif, "found": focal_length(database)[0]}
+        found = focal_lengths(database)
+        # cameras that an earlier run had began elsewhere
+        begun = [
+            (old["start"], old["from_exif"]) if old and old["found"] == one[0] else one
+            for old, one in zip_longest(known[: len(now)], now)
+        ]
+        known = [
+            {"start": start, "from_exif": from_exif, "found": px}
+            for (start, from_exif), (px, _) in zip(begun, found, strict=True)
+        ]
         write_atomically(about, json.dumps(known).encode())
-    return FoundFocalLength(known["found"], known["start"], known["from_exif"])
+    return [FoundFocalLength(one["found"], one["start"], one["from_exif"]) for one in known]
 
 
-def _read_focal(about: Path) -> dict[str, Any]:
-    """What an earlier run wrote of the focal length; nothing if it cannot be read, and it is found again."""
+def _read_focal(about: Path) -> list[dict[str, Any]]:
+    """What an earlier run wrote of the focal lengths; nothing if it cannot be read, and they are found again."""
     try:
         known = json.loads(about.read_text())
     except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(known, dict) or not isinstance(known.get("from_exif"), bool):
-        return {}
-    lengths = [known.get(name) for name in ("start", "found")]
-    return known if all(isinstance(x, int | float) and 0.0 < x < math.inf for x in lengths) else {}
+        return []
+    return known if isinstance(known, list) and all(map(_is_focal, known)) else []
 
 
-def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -> None:
-    """A database that is there already must be of the same photographs and the same calibration."""
+def _is_focal(one: object) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("from_exif"), bool):
+        return False
+    return all(isinstance(x, int | float) and 0.0 < x < math.inf for x in (one.get("start"), one.get("found")))
+
+
+# ---------------------------------------------------------------------- what an earlier run has left
+
+
+def _about(database: Path) -> Path:
+    return database.with_name(f"{database.name}.made.json")
+
+
+def _recorded(options: FeatureOptions) -> dict[str, int]:
+    """What makes features other ones."""
+    return {"features": options.features, "image_size": options.image_size}
+
+
+def _check_same(
+    database: Path,
+    photographs: list[Photograph],
+    camera: ColmapCamera | None,
+    cameras: list[OneCamera],
+    options: FeatureOptions,
+) -> None:
+    """A database that is there already must be of these photographs, or some, and made with the same cameras and settings."""
     if not database.exists():
         return
     try:
@@ -171,24 +412,43 @@ def _check_same(database: Path, names: list[str], camera: ColmapCamera | None) -
             f"the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite",
         ) from None
     other = None
-    if not there.names <= set(names):
+    if not set(there.camera_of) <= {one.name for one in photographs}:
         other = "other photographs"
     elif camera is None and there.matched and not there.verified:  # pairs are verified only to find the focal length
         other = "a calibration that is not given now"
     elif camera is not None and not all(np.array_equal(params, camera.params) for params in there.params):
         other = "another calibration"
+    elif not _is_same_sharing(there.camera_of, cameras):
+        other = "other cameras (--cameras)"
+    elif there.camera_of and _made_with(database) not in ({}, _recorded(options)):
+        other = " and ".join(f"--{name.replace('_', '-')} {value}" for name, value in _made_with(database).items())
     if other is not None:
         raise FileError(f"{database} was made with {other}; give another directory to -o, or use --overwrite")
 
 
-def _check_size(pycolmap: Any, image: Path, camera: ColmapCamera) -> None:
+def _made_with(database: Path) -> dict[str, Any]:
+    """What an earlier run has recorded; nothing if it cannot be read."""
+    try:
+        found = json.loads(_about(database).read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_same_sharing(camera_of: dict[str, int], cameras: list[OneCamera]) -> bool:
+    """Whether photographs share cameras there as they do here."""
+    seen = [{camera_of[name] for name in one.names if name in camera_of} for one in cameras]
+    return all(len(some) <= 1 for some in seen) and sum(map(len, seen)) == len(set(camera_of.values()))
+
+
+def _check_size(image: Photograph, camera: ColmapCamera) -> None:
     """A principal point outside the image is a calibration of another size."""
-    bitmap = pycolmap.Bitmap.read(image, True)
+    width, height = image.size
     cx, cy = camera.K[:2, 2]
-    if not (0.25 * bitmap.width < cx < 0.75 * bitmap.width and 0.25 * bitmap.height < cy < 0.75 * bitmap.height):
+    if not (0.25 * width < cx < 0.75 * width and 0.25 * height < cy < 0.75 * height):
         raise ArgumentError(
             f"the calibration's principal point ({cx:g}, {cy:g}) is not near the middle of {image.name} "
-            f"({bitmap.width}×{bitmap.height}): is it for images of another size?"
+            f"({width}×{height}): is it for images of another size?"
         )
 
 

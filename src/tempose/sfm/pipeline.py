@@ -20,7 +20,7 @@ from tempose.model.poses import Poses
 from tempose.options import SolveOptions
 from tempose.sfm import words
 from tempose.sfm.colours import sample_colours
-from tempose.sfm.features import build_database
+from tempose.sfm.features import FeatureOptions, build_database
 from tempose.sfm.motion import Motion, estimate_motion
 from tempose.sfm.options import DRAWS_PER_POINT_DRAW, SfmOptions
 from tempose.sfm.pairs import renumbered
@@ -101,7 +101,11 @@ class Reconstruction:
 
 
 def read_views(
-    source: str | Path, database: str | Path, intrinsics: str | Path | None = None, progress: ProgressHook = silent
+    source: str | Path,
+    database: str | Path,
+    intrinsics: str | Path | None = None,
+    progress: ProgressHook = silent,
+    features: FeatureOptions | None = None,
 ) -> Views:
     """Views of a folder of photographs, of a COLMAP database or of a COLMAP model.
 
@@ -117,7 +121,7 @@ def read_views(
     if is_model(source):
         return read_model_views(source)
     camera = None if intrinsics is None else read_camera(intrinsics)
-    remarks = build_database(source, database, camera, progress)
+    remarks = build_database(source, database, camera, progress, features)
     views = read_database_views(database, photographs=source)
     return replace(views, remarks=tuple(remarks), calibrated=camera is not None)
 

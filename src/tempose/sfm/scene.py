@@ -31,11 +31,14 @@ class SceneGauge:
         :attr:`~tempose.sfm.options.SfmOptions.calibration_error`; ``None`` if there are no error bars.
     given
         Whether frame, unit and calibration are those of a COLMAP model; its error bars say themselves what they contain.
+    placed
+        Whether measured places say where the scene is: error bars are of the world then, z is up.
     """
 
     metric: bool = False
     calibration_error: float | None = None
     given: bool = False
+    placed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,8 @@ class Scene:
     def upright(self) -> Array:
         """Rows right, forward and up (3, 3) of the scene as people stand in it: cameras are held level.
 
-        Up is the direction that is most nearly square to all image rows, on the side of the images' upper edges; forward is where
-        the cameras look on average.
+        Up is the direction that is most nearly square to all image rows, on the side of the images' upper edges, or z where
+        measured places say so; forward is where the cameras look on average.
         """
         sideways = quat.rotate(self.poses.wxyz, np.array([1.0, 0.0, 0.0]))
         upwards = quat.rotate(self.poses.wxyz, np.array([0.0, -1.0, 0.0]))
@@ -116,6 +119,8 @@ class Scene:
         square = sideways.T @ sideways / len(sideways) + _LEVEL_WEIGHT * (np.eye(3) - np.outer(mean, mean))
         up = np.linalg.eigh(square)[1][:, 0]
         up = up * (1.0 if up @ mean >= 0.0 else -1.0)
+        if self.gauge.placed:
+            up = np.array([0.0, 0.0, 1.0])
         for direction in (
             self.viewing_direction,
             mean,

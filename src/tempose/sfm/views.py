@@ -14,6 +14,7 @@ from tempose._typing import Array, Index, PathLike
 from tempose.errors import ParseError
 from tempose.io.colmap.database import ColmapDatabase, read_database
 from tempose.io.colmap.model import read_model
+from tempose.sfm.photographs import OneCamera
 
 FEWEST_MATCHES = 15
 """Pairs with fewer matches are left out."""
@@ -34,6 +35,12 @@ class FoundFocalLength(NamedTuple):
     from_exif: bool
 
 
+class FoundFocalLengths(NamedTuple):
+    """The same of several cameras."""
+
+    cameras: tuple[FoundFocalLength, ...]
+
+
 class UnreadableImage(NamedTuple):
     """A file that is no image and is left out."""
 
@@ -48,7 +55,24 @@ class OtherSize(NamedTuple):
     usual: tuple[int, int]
 
 
-Remark = GuessedCameras | FoundFocalLength | UnreadableImage | OtherSize
+class SharedCameras(NamedTuple):
+    """Which photographs share intrinsics, and what the user asked for (``auto``, ``single``, ``each``)."""
+
+    cameras: tuple[OneCamera, ...]
+    asked: str
+
+
+class ChosenPairs(NamedTuple):
+    """How many of all pairs are matched, and how they were chosen."""
+
+    n_pairs: int
+    n_all: int
+    asked: str
+
+
+Remark = (
+    GuessedCameras | FoundFocalLength | FoundFocalLengths | UnreadableImage | OtherSize | SharedCameras | ChosenPairs
+)
 """What a user should know of how views were made."""
 
 

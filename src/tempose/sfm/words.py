@@ -10,10 +10,21 @@ from tempose.analysis.trust import Trust
 from tempose.describe import listed
 from tempose.sfm.given import GivenModel, ModelDoubt
 from tempose.sfm.pairs import Pairs
+from tempose.sfm.photographs import OneCamera
 from tempose.sfm.scene import SceneGauge
 from tempose.sfm.synchronise import Distrusted, Synchronised
 from tempose.sfm.two_views import PairCause, Refusal
-from tempose.sfm.views import FoundFocalLength, GuessedCameras, OtherSize, Remark, UnreadableImage, Views
+from tempose.sfm.views import (
+    ChosenPairs,
+    FoundFocalLength,
+    FoundFocalLengths,
+    GuessedCameras,
+    OtherSize,
+    Remark,
+    SharedCameras,
+    UnreadableImage,
+    Views,
+)
 
 LEFT_OUT = "what all image points have in common besides the error of the calibration, such as a rolling shutter"
 """What no error bar of a scene contains."""
@@ -70,8 +81,56 @@ def remark(one: Remark) -> str:
             (width, height), (usual_width, usual_height) = one.size, one.usual
             return (
                 f"{one.name} is left out: it has {width}×{height} pixels where most have {usual_width}×{usual_height}, and "
-                "all must be of one camera (a COLMAP database can have several)"
+                "the calibration is for one size (without --intrinsics there may be several cameras)"
             )
+        case FoundFocalLengths():
+            held = sum(one.from_exif for one in one.cameras)
+            lengths = [one.found_px for one in one.cameras]
+            return (
+                f"no calibration is given: focal lengths of {len(lengths)} cameras, {min(lengths):.0f} to {max(lengths):.0f} px, "
+                f"are found from EXIF ({held}) and the pairs, principal points are taken to be the middle and lenses free of "
+                "distortion; error bars take that as known to 0.5%, unless --calibration-error says otherwise"
+            )
+        case SharedCameras():
+            return shared_cameras(one)
+        case ChosenPairs():
+            return f"{one.n_pairs} of {one.n_all} pairs are matched, chosen by {_CHOSEN_BY[one.asked]} (--match all: all of them)"
+
+
+_CHOSEN_BY = {
+    "auto": "how alike photographs look, and their order",
+    "similar": "how alike photographs look",
+    "sequence": "their order",
+    "gps": "GPS",
+}
+
+
+def shared_cameras(one: SharedCameras) -> str:
+    """Which photographs share intrinsics, and why."""
+
+    def named(camera: OneCamera) -> str:
+        return f"{camera.label} ({len(camera.names)})"
+
+    n = sum(len(camera.names) for camera in one.cameras)
+    if one.asked == "each":
+        return f"each of the {n} photographs has intrinsics of its own (--cameras each)"
+    if one.asked == "single":
+        return f"all {n} photographs share intrinsics (--cameras single)"
+    known = [named(camera) for camera in one.cameras if camera.by_exif]
+    guessed = [named(camera) for camera in one.cameras if not camera.by_exif and len(camera.names) > 1]
+    alone = sum(not camera.by_exif and len(camera.names) == 1 for camera in one.cameras)
+    count = "1 camera" if len(one.cameras) == 1 else f"{len(one.cameras)} cameras, each with intrinsics of its own"
+    parts = []
+    if known:
+        parts.append(f"by EXIF and size {listed(known, _NAMED)}")
+    if guessed:
+        parts.append(
+            f"of one size and without EXIF, and therefore taken to be of one camera, {listed(guessed, _NAMED)} "
+            "(--cameras each if they are not)"
+        )
+    if alone:
+        parts.append(f"{alone} without EXIF and of a size of {'its' if alone == 1 else 'their'} own")
+    return f"{n} photographs by {count}: {'; '.join(parts)}"
 
 
 def notices(views: Views, first: Pairs, pairs: Pairs, found: Synchronised) -> tuple[str, ...]:
@@ -122,6 +181,8 @@ def photographs(n_views: int, n_cameras: int, n_pairs: int, n_wrong: int) -> tup
 
 def gauge(fixed: SceneGauge) -> str:
     """Relative to what every σ is, what is assumed of the calibration, and what fixes the scale."""
+    if fixed.placed:
+        return "places in the world, of which scale, rotation and place are uncertain, too; metric"
     if fixed.given:
         moved = "rotation and translation" if fixed.metric else "rotation, scale and translation"
         return f"aligned with the model by {moved} of all photographs; {scale(fixed)}"

@@ -19,11 +19,12 @@ from tempose.io.colmap.cameras import read_camera
 from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
-from tempose.sfm.features import build_database, find_images
+from tempose.sfm.features import build_database
 from tempose.sfm.lengths import baseline_lengths
 from tempose.sfm.motion import Motion, estimate_motion
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, estimate_pairs
+from tempose.sfm.photographs import find_images
 from tempose.sfm.synchronise import Edges
 from tempose.sfm.views import Views, read_database_views
 from tempose.studies.experiment import DataMissing, data_folder

@@ -165,15 +165,15 @@ class Contents:
 
     Attributes
     ----------
-    names
-        Of its images.
+    camera_of
+        Number of the camera of each image, by the image's name.
     params
         Parameters of each camera.
     matched, verified
         Whether any pair has matches, and whether any has a two-view geometry.
     """
 
-    names: frozenset[str]
+    camera_of: dict[str, int]
     params: tuple[Array, ...]
     matched: bool
     verified: bool
@@ -211,13 +211,13 @@ def _contents(path: Path) -> Contents:
                 raise ValueError(f"a row of the table {table} is not what COLMAP writes")
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise ValueError("it is damaged")
-        names = frozenset(name for (name,) in connection.execute("SELECT name FROM images"))
+        camera_of = {name: int(camera) for name, camera in connection.execute("SELECT name, camera_id FROM images")}
         params = tuple(np.frombuffer(_blob(data, 8)) for (data,) in connection.execute("SELECT params FROM cameras"))
         matched, verified = (
             bool(connection.execute(f"SELECT EXISTS(SELECT 1 FROM {table})").fetchone()[0])
             for table in ("matches", "two_view_geometries")
         )
-    return Contents(names, params, matched, verified)
+    return Contents(camera_of, params, matched, verified)
 
 
 def count_rows(path: Path, table: str) -> int:
@@ -231,11 +231,14 @@ def count_rows(path: Path, table: str) -> int:
         return 0
 
 
-def focal_length(path: Path) -> tuple[float, bool]:
-    """Focal length of the (one) camera of a database, pixels, and whether it comes from EXIF."""
+def focal_lengths(path: Path) -> list[tuple[float, bool]]:
+    """Focal length of each camera of a database, pixels, and whether it comes from EXIF."""
     try:
         with closing(_open(path)) as connection:
-            params, known = connection.execute("SELECT params, prior_focal_length FROM cameras").fetchone() or (b"", 0)
-        return float(np.frombuffer(_blob(params, 8))[0]), bool(known)
+            rows = connection.execute("SELECT params, prior_focal_length FROM cameras ORDER BY rowid").fetchall()
+        found = [(float(np.frombuffer(_blob(params, 8))[0]), bool(known)) for params, known in rows]
+        if not found:
+            raise ValueError("it has no cameras")
+        return found
     except (sqlite3.Error, ValueError, IndexError) as error:
         raise ParseError(path, None, f"has no camera with a focal length ({error})") from None
