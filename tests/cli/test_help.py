@@ -70,6 +70,11 @@ def test_everyday_options_come_first_and_all_of_them_on_demand(
     assert shown(capsys, command, "--help") == short
 
 
+def test_help_of_photographs_leaves_the_paper_s_options_out(capsys: pytest.CaptureFixture[str]) -> None:
+    short, long = shown(capsys, "sfm", "--help"), shown(capsys, "sfm", "--help-all")
+    assert "--rounds" not in short and "--rounds" in long and "--intrinsics" in short
+
+
 def test_commands_without_rare_options_show_all_of_theirs(capsys: pytest.CaptureFixture[str]) -> None:
     told = shown(capsys, "info", "--help")
     assert "--precision" in told and "--rotation-information" in told and "--help-all" not in told

@@ -348,7 +348,7 @@ def noise_pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_photographs_that_do_not_match(noise_pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["sfm", str(noise_pictures), "-o", str(tmp_path), "--quiet"]) == 1
     said = capsys.readouterr().err.strip()
-    assert len(said.splitlines()) == 1 and "no two of its 3 images share 15 matches" in said
+    assert len(said.splitlines()) == 1 and "no two of its 4 images share 15 matches" in said
     K = tmp_path / "K.txt"
     K.write_text("300 0 160 0 300 120 0 0 1")
     command = ["sfm", str(noise_pictures), "-o", str(tmp_path), "--quiet", "--intrinsics", str(K)]

@@ -32,6 +32,8 @@ _FILES = (
     ("sfm.json", "all numbers of this page, and why pairs were left out"),
 )  # beside the page, whatever the source
 
+_RARE = ("lens_error", "mapper", "scales", "rounds", "draws", "truth", "features", "image_size")
+
 
 def add_parser(commands: Commands, summary: str) -> None:
     """Options of ``tempose sfm``."""
@@ -48,6 +50,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose sfm sparse/0 -o castle                         # error bars for a COLMAP model, which stays as it is
         tempose sfm photographs -o castle --posterior graph    # the paper's way: a pose graph of the pairs
         """,
+        has_rare=True,
     )
     parser.add_argument(
         "source",
@@ -153,6 +156,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
     add_open(parser)
+    parser.rare += [action for action in parser._actions if action.dest in _RARE]
 
 
 def run(arguments: argparse.Namespace) -> int:

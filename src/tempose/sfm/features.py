@@ -412,12 +412,12 @@ def _check_same(
             f"the features of an earlier run cannot be read ({error}); delete the file, or use --overwrite",
         ) from None
     other = None
-    if not set(there.camera_of) <= {one.name for one in photographs}:
+    if camera is not None and not all(np.array_equal(params, camera.params) for params in there.params):
+        other = "another calibration"
+    elif not set(there.camera_of) <= {one.name for one in photographs}:
         other = "other photographs"
     elif camera is None and there.matched and not there.verified:  # pairs are verified only to find the focal length
         other = "a calibration that is not given now"
-    elif camera is not None and not all(np.array_equal(params, camera.params) for params in there.params):
-        other = "another calibration"
     elif not _is_same_sharing(there.camera_of, cameras):
         other = "other cameras (--cameras)"
     elif there.camera_of and _made_with(database) not in ({}, _recorded(options)):
