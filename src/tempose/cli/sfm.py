@@ -447,7 +447,7 @@ def _adjust(
     ]
     if len(made.models) > 1:
         console.notice(
-            arguments, f"{len(made.models)} scenes that share no points with each other: {'; '.join(several)}"
+            arguments, f"{len(made.models)} scenes that do not hang together, each a result: {'; '.join(several)}"
         )
     codes = []
     for given, where in zip(made.models, homes, strict=True):

@@ -9,11 +9,11 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import PathLike
-from tempose.errors import NotApplicable
+from tempose.errors import GraphError, NotApplicable
 from tempose.io.colmap.model import open_model
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import Calibrated, calibrate, zoomed
@@ -100,23 +100,22 @@ def adjust_database(
         home = Path(scratch) / "shared"
         home.mkdir()
         mapped = map_database(database, home, options.mapping, progress)
-        opened = [open_model(folder) for folder in mapped.folders]
         seconds["mapping"] = time.perf_counter() - began
-        if not opened:
-            raise NotApplicable(no_model(mapped))
-        done = _calibrated(opened, options, progress)
-        n_zoomed = sum(zoomed(one.posterior) for one in done)
-        if n_zoomed:
+        done = _calibrated(mapped, options, progress)
+        n_zoomed = sum(zoomed(one.found.posterior) for one in done)
+        differ = (n_zoomed or mapped.is_scattered) and not mapped.mostly_one_homography
+        if differ and mapped.shares_cameras and "focal" in options.mapping.refined:
             home = Path(scratch) / "separate"
             home.mkdir()
-            apart = replace(options.mapping, separate=True)
-            again = map_database(database, home, apart, progress)
-            if again.folders and len(again.registered[0]) >= len(mapped.registered[0]):
-                mapped, n_zoomed = replace(again, cameras=mapped.cameras, n_zoomed=n_zoomed), 0
-                opened = [open_model(folder) for folder in mapped.folders]
-                done = _calibrated(opened, options, progress)
+            again = map_database(database, home, replace(options.mapping, separate=True), progress)
+            better = len(again.largest) > len(mapped.largest)
+            if better or (n_zoomed and len(again.largest) == len(mapped.largest)):
+                mapped = replace(again, cameras=mapped.cameras, separate=True)
+                done, n_zoomed = _calibrated(mapped, options, progress), 0
+        if not done:
+            raise NotApplicable(no_model(mapped))
     models = []
-    for row, (model, one) in enumerate(zip(opened, done, strict=True)):
+    for row, model, one in done:
         if images is not None and all((images / image.name).is_file() for image in model.images.values()):
             model.extract_colors_for_all_images(images)
         about = GivenOptions(one.refined, True, options.error, options.mapping.seed)
@@ -128,13 +127,26 @@ def adjust_database(
     return Adjusted(tuple(models), mapped, seconds)
 
 
-def _calibrated(models: list[Any], options: AdjustedOptions, progress: ProgressHook) -> list[Calibrated]:
-    out = []
-    progress(Progress("adjusting", 0, len(models)))
-    for model in models:
-        settings = options.mapping
-        out.append(calibrate(model, settings.refined, options.error, choose=options.choose, seed=settings.seed))
-        progress(Progress("adjusting", len(out), len(models)))
+class _Done(NamedTuple):
+    """A model of the mapper, by its number, pycolmap's ``Reconstruction`` of it, and its calibration."""
+
+    row: int
+    model: Any
+    found: Calibrated
+
+
+def _calibrated(mapped: Mapped, options: AdjustedOptions, progress: ProgressHook) -> list[_Done]:
+    """The models that determine something, adjusted."""
+    out, settings = [], options.mapping
+    for row, folder in enumerate(mapped.folders):
+        progress(Progress("adjusting", row, len(mapped.folders)))
+        model = open_model(folder)
+        try:
+            found = calibrate(model, settings.refined, options.error, choose=options.choose, seed=settings.seed)
+        except (GraphError, NotApplicable):
+            continue  # its photographs count as left out
+        out.append(_Done(row, model, found))
+    progress(Progress("adjusting", 1, 1))
     return out
 
 
@@ -143,7 +155,7 @@ def no_model(mapped: Mapped) -> str:
     n = len(mapped.names)
     if not mapped.n_pairs:
         why = f"no two of the {n} photographs share matches that agree with each other; do they overlap enough?"
-    elif 2 * mapped.n_homography > mapped.n_pairs:
+    elif mapped.mostly_one_homography:
         why = (
             f"{mapped.n_homography} of {mapped.n_pairs} pairs of photographs are explained by a camera that turned without "
             "moving, or by one plane: places cannot be told from that; take photographs from different places"

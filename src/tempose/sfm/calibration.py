@@ -116,16 +116,16 @@ def calibrate(
             loss_px = readjust(model, refined)
             found = _posterior(model, refined, loss_px, error, seed)
     trials: list[LensTrial] = []
-    while (following := next_lens(model)) is not None:
-        before, n_before = _values(model), _loss(found.bundle, loss_px)
+    for following in further_lenses(model):
+        before, loss = _values(model), _loss(found.bundle, loss_px)
         widen(model, following)
         readjust(model, refined, loss_px)
         bundle = bundle_of(model, refined)
-        trial = _trial(following, found, n_before - _loss(bundle, loss_px), bundle)
+        trial = _trial(following, found, loss - _loss(bundle, loss_px), bundle)
         trials.append(trial)
         if not trial.is_taken:
             _restore(model, before)
-            break
+            continue
         loss_px = readjust(model, refined)
         found = _posterior(model, refined, loss_px, error, seed)
     return Calibrated(found, loss_px, refined, centre_sigma, tuple(trials))
@@ -157,23 +157,20 @@ def centre_width(found: BundlePosterior, error: ModelError) -> float:
 # ---------------------------------------------------------------------- camera models
 
 
-def next_lens(model: Any) -> str | None:
-    """The camera model after that of all cameras; ``None`` if they have several, or there is none."""
+def further_lenses(model: Any) -> tuple[str, ...]:
+    """Camera models after that of all cameras; none if they have several, or one that is not of the ladder."""
     names = {model.cameras[image.camera_id].model.name for image in model.images.values() if image.has_pose}
-    if len(names) != 1 or not names <= set(LADDER[:-1]):
-        return None
-    return LADDER[LADDER.index(names.pop()) + 1]
+    if len(names) != 1 or not names <= set(LADDER):
+        return ()
+    return LADDER[LADDER.index(names.pop()) + 1 :]
 
 
 def widen(model: Any, name: str) -> None:
-    """Give all cameras the next camera model of the ladder, at the same values."""
+    """Give all cameras a further camera model of the ladder, at the same values."""
     for camera in model.cameras.values():
-        params = list(camera.params)
-        if name == "RADIAL":
-            values = [*params, 0.0]
-        else:
-            f, cx, cy, k1, k2 = params
-            values = [f, f, cx, cy, k1, k2, 0.0, 0.0]
+        f, cx, cy, *k = camera.params
+        k1, k2 = (*k, 0.0)[:2]
+        values = [f, cx, cy, k1, k2] if name == "RADIAL" else [f, f, cx, cy, k1, k2, 0.0, 0.0]
         camera.model, camera.params = type(camera.model).__members__[name], values
 
 

@@ -32,10 +32,12 @@ from tempose.sfm.views import FoundFocalLength, Remark
 
 _FEWEST_POINTS = 30
 _LEAST_ANGLE_DEG = 0.5
-_VAGUE_POSITION, _VAGUE_ROTATION_DEG, _VAGUE_FOCAL = 0.3, 5.0, 0.1
+_VAGUE_POSITION, _VAGUE_ROTATION_DEG, _VAGUE_FOCAL, _VAGUE_POINT = 0.3, 5.0, 0.1, 0.3
 _FAR_FROM_OPTIMUM = 1.0
 _FLAT = 0.01
+_NEARLY_ALL = 0.95
 _OTHER_FOCAL = 0.2
+_VAGUE_ON_A_PLANE = 0.01
 
 
 class ModelDoubt(StrEnum):
@@ -44,6 +46,7 @@ class ModelDoubt(StrEnum):
     FEW_POINTS = "few points"
     NO_PARALLAX = "no parallax"
     VAGUE = "vague"
+    TURNED = "turned"
     NO_FOCAL = "no focal length"
     PLANE = "plane"
     ZOOM = "zoom"
@@ -64,6 +67,7 @@ _FATAL = (
     ModelDoubt.FEW_POINTS,
     ModelDoubt.NO_PARALLAX,
     ModelDoubt.VAGUE,
+    ModelDoubt.TURNED,
     ModelDoubt.NO_FOCAL,
     ModelDoubt.PLANE,
     ModelDoubt.ZOOM,
@@ -164,7 +168,9 @@ class GivenModel:
             ModelDoubt.FEW_POINTS: structure.good.sum() < _FEWEST_POINTS,
             ModelDoubt.NO_PARALLAX: np.median(structure.angle_deg) < _LEAST_ANGLE_DEG,
             ModelDoubt.VAGUE: not (
-                np.median(sigma_pos) < _VAGUE_POSITION * spread and np.median(sigma_rot_deg) < _VAGUE_ROTATION_DEG
+                np.median(sigma_pos) < _VAGUE_POSITION * spread
+                and np.median(sigma_rot_deg) < _VAGUE_ROTATION_DEG
+                and median_sigma(structure.sigma[structure.good]) < _VAGUE_POINT * structure.diameter
             ),
             ModelDoubt.FOCAL: any(sigma > _VAGUE_FOCAL for sigma in self.focal_sigma if np.isfinite(sigma)),
             ModelDoubt.NOT_ADJUSTED: np.median(self.posterior.step_sigmas) > _FAR_FROM_OPTIMUM,
@@ -180,9 +186,10 @@ class GivenModel:
         known = origin.known_focal(camera.number for camera in cameras)
         flat = bool(free) and flatness(self.scene.structure.position[self.scene.structure.good]) < _FLAT
         return {
+            ModelDoubt.TURNED: bool(free) and not flat and mapped.n_homography >= _NEARLY_ALL * mapped.n_pairs,
             ModelDoubt.NO_FOCAL: bool(free) and float(np.median(free)) > _VAGUE_FOCAL,
-            ModelDoubt.PLANE: flat and not known,
-            ModelDoubt.FLAT: flat and bool(known),
+            ModelDoubt.PLANE: flat and not known and float(np.median(free)) > _VAGUE_ON_A_PLANE,
+            ModelDoubt.FLAT: flat,
             ModelDoubt.ZOOM: origin.n_zoomed > 0,
             ModelDoubt.EXIF: any(
                 abs(np.log(camera.focal_px / known[camera.number])) > _OTHER_FOCAL
@@ -243,7 +250,8 @@ def _made_facts(origin: Origin) -> dict[str, Any]:
         "lost": mapped.lost,
         "n_pairs": mapped.n_pairs,
         "n_pairs_one_homography": mapped.n_homography,
-        "n_zoomed": mapped.n_zoomed or origin.n_zoomed,
+        "separate_cameras": mapped.separate,
+        "n_zoomed": origin.n_zoomed,
         "centre_sigma": plain(done.centre_sigma),
         "lenses_tried": [
             {"model": one.model, "gain": one.gain, "needed": one.needed, "taken": one.is_taken} for one in done.trials

@@ -87,8 +87,8 @@ class Mapped:
         Pairs that were verified, and those of them that a homography explains: a plane, or a camera that only turned.
     cameras
         Of the database, by number, before any was adjusted.
-    n_zoomed
-        Photographs whose focal length differed from that of others by the same camera, so that each has its own now.
+    separate
+        Whether each photograph has a camera of its own, though the database shares them.
     """
 
     mapper: str
@@ -98,7 +98,28 @@ class Mapped:
     n_pairs: int
     n_homography: int
     cameras: dict[int, KnownCamera]
-    n_zoomed: int = 0
+    separate: bool = False
+
+    @property
+    def largest(self) -> frozenset[str]:
+        """Photographs of the largest model."""
+        return self.registered[0] if self.registered else frozenset()
+
+    @property
+    def mostly_one_homography(self) -> bool:
+        """Whether most pairs are explained by one, of a plane or of a camera that only turned: focal lengths hardly show then."""
+        return 2 * self.n_homography > self.n_pairs
+
+    @property
+    def shares_cameras(self) -> bool:
+        """Whether photographs share a camera in the database."""
+        return any(camera.n_photographs > 1 for camera in self.cameras.values())
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether a tenth of the photographs, and more than one, are not in the largest model."""
+        away = len(self.names) - len(self.largest)
+        return away > 1 and 10 * away >= len(self.names)
 
     @property
     def lost(self) -> list[str]:
@@ -114,11 +135,7 @@ def map_database(
     require("pycolmap", "making a model")
     progress(Progress("mapping", 0, 1))
     copy = scratch / "mapping.db"
-    shutil.copyfile(database, copy)
-    for beside in ("-wal", "-shm"):  # what SQLite has not put into the file itself yet
-        if database.with_name(database.name + beside).exists():
-            shutil.copyfile(database.with_name(database.name + beside), copy.with_name(copy.name + beside))
-    about = _in_own_process(_Task("prepare", copy, scratch, options))
+    about = prepare(database, copy, options)
     kinds = ("incremental",) if options.mapper == "auto" else (options.mapper,)
     found = {kind: _in_own_process(_Task(kind, copy, scratch / kind, options)) for kind in kinds}
     largest = max((len(one.names) for made in found.values() for one in made), default=0)
@@ -138,6 +155,25 @@ def map_database(
         about.n_homography,
         about.cameras,
     )
+
+
+def prepare(database: Path, copy: Path, options: MappingOptions) -> About:
+    """A copy of a database that a mapper can start from: pairs verified, a focal length for every camera."""
+    shutil.copyfile(database, copy)
+    for beside in ("-wal", "-shm"):  # what SQLite has not put into the file itself yet
+        if database.with_name(database.name + beside).exists():
+            shutil.copyfile(database.with_name(database.name + beside), copy.with_name(copy.name + beside))
+    about: About = _in_own_process(_Task("prepare", copy, copy.parent, options))
+    return about
+
+
+class About(NamedTuple):
+    """What is in a database: see :class:`Mapped`."""
+
+    names: tuple[str, ...]
+    n_pairs: int
+    n_homography: int
+    cameras: dict[int, KnownCamera]
 
 
 class Model(NamedTuple):
@@ -168,13 +204,6 @@ class _Task(NamedTuple):
     options: MappingOptions
 
 
-class _About(NamedTuple):
-    names: tuple[str, ...]
-    n_pairs: int
-    n_homography: int
-    cameras: dict[int, KnownCamera]
-
-
 def _in_own_process(task: _Task) -> Any:
     """Mappers are native code with threads of their own: what goes wrong in them ends another process than this one."""
     try:
@@ -194,7 +223,7 @@ def _work(task: _Task) -> Any:
     return _prepare(pycolmap, task) if task.kind == "prepare" else _map(pycolmap, task)
 
 
-def _prepare(pycolmap: Any, task: _Task) -> _About:
+def _prepare(pycolmap: Any, task: _Task) -> About:
     """Cameras that can express what is to be estimated, verified pairs, and focal lengths to start from."""
     options = task.options
     with pycolmap.Database.open(task.database) as database:
@@ -220,7 +249,7 @@ def _prepare(pycolmap: Any, task: _Task) -> _About:
         _, geometries = database.read_two_view_geometries()
     kinds = Counter(pycolmap.TwoViewGeometryConfiguration(one.config).name for one in geometries)
     count = Counter(image.camera_id for image in images)
-    return _About(
+    return About(
         tuple(sorted(image.name for image in images)),
         sum(n for name, n in kinds.items() if name not in ("UNDEFINED", "DEGENERATE")),
         sum(kinds[name] for name in _ONE_HOMOGRAPHY),

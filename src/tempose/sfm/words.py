@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
 from tempose.sfm.given import GivenModel, ModelDoubt
@@ -217,20 +218,29 @@ def doubt(one: ModelDoubt, given: GivenModel) -> str:
             )
         case ModelDoubt.VAGUE:
             rotation, position = (float(np.median(x)) for x in given.scene.camera_sigma)
-            return f"the cameras are not determined: 1σ is {rotation:.2g}° and {position:.2g} units (median)"
+            depth = median_sigma(structure.sigma[structure.good])
+            return (
+                f"cameras and points are not determined: 1σ is {rotation:.2g}° and {position:.2g} units, of points {depth:.2g} "
+                f"in a scene of {structure.diameter:.2g} (medians)"
+            )
         case ModelDoubt.FOCAL:
             worst = 100.0 * float(np.nanmax(given.focal_sigma))
             return f"a focal length is known to {worst:.0f}% only: these photographs do not determine it; give the calibration"
+        case ModelDoubt.TURNED:
+            return (
+                "every pair of photographs is explained by a camera that turned without moving, so that depths and focal lengths "
+                "are made up: take photographs from different places, or give --intrinsics"
+            )
         case ModelDoubt.NO_FOCAL:
             known = 100.0 * float(np.nanmedian(given.focal_sigma))
             return f"the focal length is known to {known:.0f}% only: these photographs do not determine it; give --intrinsics"
         case ModelDoubt.PLANE:
             return (
-                "all points lie in one plane and nothing is known of the focal length, which a plane hardly determines: give "
+                "all points lie in one plane, and nothing is known of the focal length, which a plane hardly determines: give "
                 "--intrinsics, or photographs with EXIF"
             )
         case ModelDoubt.FLAT:
-            return "all points lie nearly in one plane: the focal length rests on what was known of it; --intrinsics is better"
+            return "all points lie in one plane, from which a focal length is found less surely; --intrinsics is better"
         case ModelDoubt.ZOOM:
             count = 0 if given.origin is None else given.origin.n_zoomed
             return (
@@ -272,10 +282,10 @@ def making(given: GivenModel) -> tuple[str, ...]:
         out.append("the calibration is held as it was given")
         return tuple(out)
     shared = f"{len(bundle.names)} photographs share {len(bundle.cameras)} calibration{'s' if len(bundle.cameras) > 1 else ''}"
-    if origin.mapped.n_zoomed:
+    if origin.mapped.separate:
         out.append(
-            f"the focal lengths of {origin.mapped.n_zoomed} photographs differ from those of others by the same camera: each has a "
-            "calibration of its own"
+            "photographs that were taken to share a camera have other focal lengths than each other: each has a calibration of "
+            "its own, which is estimated with the poses"
         )
     else:
         out.append(f"{shared}, which {'are' if len(bundle.cameras) > 1 else 'is'} estimated with the poses")

@@ -95,6 +95,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "ba-gain": ("epfl",),
     "epfl-coverage": ("epfl",),
     "epfl-bundle": ("epfl",),
+    "epfl-photographs": ("epfl",),
     "point-uncertainty": ("epfl", "dino"),
     "threedmatch": ("threedmatch",),
     "scenes": ("threedmatch",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,10 @@ from tempose.io.colmap.cameras import read_camera
 from tempose.io.epfl_cameras import read_epfl_cameras
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.sfm.adjustment.problem import USUAL
 from tempose.sfm.features import build_database
 from tempose.sfm.lengths import baseline_lengths
+from tempose.sfm.mapping import MappingOptions, map_database, prepare
 from tempose.sfm.motion import Motion, estimate_motion
 from tempose.sfm.options import SfmOptions
 from tempose.sfm.pairs import Pairs, estimate_pairs
@@ -125,6 +128,51 @@ def _map(scene: str, path: Path, known: bool) -> None:
     for part in path.iterdir():
         shutil.rmtree(part) if part.is_dir() else part.unlink()
     max(made.values(), key=lambda one: one.num_reg_images()).write(path)
+
+
+KNOWN = ("nothing", "K", "EXIF")
+"""What is known of the calibration."""
+EXIF_FOCAL_PX = 20.0 / 22.7 * 1536
+"""What EXIF of the camera of these photographs, which has been removed from them, would make of 20 mm on 22.7 mm; 2% short."""
+
+
+def refined(known: str) -> tuple[str, ...]:
+    """Intrinsics that are to be estimated."""
+    return () if known == "K" else USUAL
+
+
+def prepared(scene: str, known: str) -> Path:
+    """The scene's features with verified pairs and cameras of which so much is known, for COLMAP's mappers."""
+    return _kept(scene, f"prepared-{known}.db", lambda path: _prepare(scene, known, path))
+
+
+def _prepare(scene: str, known: str, path: Path) -> None:
+    pycolmap = require("pycolmap", "a model of photographs")
+    start = path.with_suffix(".start")
+    shutil.copy(database(scene), start)
+    if known != "K":
+        with pycolmap.Database.open(start) as opened:
+            for camera in opened.read_all_cameras():
+                focal = EXIF_FOCAL_PX if known == "EXIF" else 1.2 * max(camera.width, camera.height)
+                middle = (0.5 * camera.width, 0.5 * camera.height)
+                camera.model = pycolmap.CameraModelId.SIMPLE_RADIAL
+                camera.params, camera.has_prior_focal_length = [focal, *middle, 0.0], known == "EXIF"
+                opened.update_camera(camera)
+    prepare(start, path, MappingOptions(refined=refined(known), verify=True))
+    start.unlink()
+
+
+def mapped(scene: str, known: str, mapper: str) -> Path:
+    """The model of one of COLMAP's mappers, intrinsics refined unless they are known."""
+    return _kept(scene, f"{known}-{mapper}", lambda path: _map_prepared(scene, known, mapper, path))
+
+
+def _map_prepared(scene: str, known: str, mapper: str, path: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        made = map_database(prepared(scene, known), Path(scratch), MappingOptions(mapper, refined(known)))
+        if not made.folders:
+            raise DataMissing(f"the {mapper} mapper makes no model of {scene}")
+        shutil.copytree(made.folders[0], path)
 
 
 @cache

@@ -132,6 +132,10 @@ EXPERIMENTS: dict[str, Entry] = {
         "true cameras inside the regions of COLMAP's models of the EPFL photographs, each scene by what the others chose",
         "Not in the paper. Needs the data set epfl and pycolmap.",
     ),
+    "epfl-photographs": Entry(
+        "photographs with unknown, given and EXIF calibration: errors beside COLMAP's mappers, true cameras inside the regions",
+        "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
+    ),
     "threedmatch": Entry(
         "errors of every method on five real scans",
         "Not in the paper: SE(3) with metric translations and wrong registrations that agree with each other. Needs the data "

@@ -65,6 +65,7 @@ NEED_DATA = (
     "point-uncertainty",
     "epfl-coverage",
     "epfl-bundle",
+    "epfl-photographs",
     "covariance-sphere",
     "planar-truth",
     "scenes",

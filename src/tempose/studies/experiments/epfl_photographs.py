@@ -1,0 +1,156 @@
+"""Photographs whose calibration is unknown, given, or from EXIF: errors beside COLMAP's mappers, and whether error bars are right.
+
+The EPFL scenes from the same features and verified pairs: COLMAP's incremental mapper and GLOMAP with intrinsics refined (held
+where they are given), and what ``tempose sfm`` makes of the incremental model. The amplitude of the lens fields that a scene is
+judged with is the one that makes the true cameras of the *other* scenes likeliest, as in ``epfl-bundle``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from tempose._typing import Array
+from tempose.analysis.summary import tangent
+from tempose.geometry import align
+from tempose.io.colmap.model import model_poses, open_model
+from tempose.sfm.adjustment.covariance import Covariance
+from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
+from tempose.sfm.adjustment.systematic import ModelError
+from tempose.sfm.calibration import calibrate
+from tempose.studies import figures, photographs
+from tempose.studies.coverage import LEVELS, column
+from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
+from tempose.studies.experiments.epfl_bundle import BARS, GRID, KINDS, judged, likeliest
+from tempose.studies.store import Cell, Row
+
+MAPPERS = ("incremental", "global")
+OURS = "tempose"
+_METHODS = (*MAPPERS, OURS)
+
+
+def cells(options: RunOptions) -> list[Cell]:
+    """Every scene, whatever is known."""
+    photographs.check_needs("epfl")
+    scenes = photographs.QUICK if options.quick else photographs.SCENES
+    return [{"known": known, "data": scene} for known, scene in itertools.product(photographs.KNOWN, scenes)]
+
+
+def run(cell: Cell) -> list[Row]:
+    """Errors of COLMAP's mappers and of ours, and how our error bars, plain and with their terms, fit the truth."""
+    scene, known = cell["data"], cell["known"]
+    rows: list[Row] = []
+    for mapper in MAPPERS:
+        model = open_model(photographs.mapped(scene, known, mapper))
+        rows.append({"bars": mapper, **photographs.errors(model_poses(model), scene, scaled=True)})
+    model = open_model(photographs.mapped(scene, known, MAPPERS[0]))
+    done = calibrate(model, photographs.refined(known), ModelError())
+    found = done.posterior
+    rows.append(
+        {
+            "bars": OURS,
+            **photographs.errors(found.bundle.poses, scene, scaled=True),
+            "camera_model": found.bundle.cameras[0].model,
+            "refined": ",".join(done.refined),
+            "clustering": found.clustering,
+        }
+    )
+    return rows + error_bars(found, scene)
+
+
+def error_bars(found: BundlePosterior, scene: str) -> list[Row]:
+    """How plain, cluster-robust and whole error bars fit the true cameras, for all amplitudes of the lens fields."""
+    bundle, loss_px = found.bundle, found.options.loss_px
+    held = posterior_of(bundle, PosteriorOptions(loss_px=loss_px, error=ModelError(lens=0.0)))
+    lens = posterior_of(bundle, PosteriorOptions(loss_px=loss_px, error=ModelError(lens=GRID[0], calibration=0.0)))
+    plain = Covariance(held.noise.inverse, held.sigma_px**2, held.noise.columns[:, :0]).of_images
+    off, noise = displaced(found, scene), held.noise.of_images
+    rows = [judged(off, plain, BARS[0], 0.0), judged(off, noise, BARS[1], 0.0)]
+    for amplitude in GRID:
+        total = noise + held.model.of_images + (amplitude / GRID[0]) ** 2 * lens.model.of_images
+        rows.append(judged(off, total, BARS[2], amplitude))
+    return rows
+
+
+def displaced(found: BundlePosterior, scene: str) -> Array:
+    """Displacements (n, 6) of the true cameras, aligned with the estimate by rotation, scale and translation."""
+    poses = found.bundle.poses
+    truth = photographs.truth(scene).select(poses.ids)
+    fit = align((truth.wxyz, truth.position), (poses.wxyz, poses.position), "sim3")
+    return tangent(*fit.apply(truth.wxyz, truth.position), poses)
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """Errors, then error bars of every scene and of all cameras; a scene's amplitude is the likeliest on all other scenes."""
+    scenes = list(dict.fromkeys(row["data"] for row in rows))
+    out = [row for row in rows if row["bars"] in _METHODS]
+    for known, bars in itertools.product(photographs.KNOWN, BARS):
+        part = [row for row in rows if row["known"] == known and row["bars"] == bars]
+        chosen = []
+        for scene in scenes:
+            amplitude = likeliest(rows, [one for one in scenes if one != scene]) if bars == BARS[-1] else 0.0
+            chosen += [row for row in part if row["data"] == scene and row["lens_error"] == amplitude]
+        out += chosen
+        if chosen:
+            out.append(_together(chosen, known, bars))
+    return out
+
+
+def _together(rows: list[Row], known: str, bars: str) -> Row:
+    line: Row = {"data": "all", "known": known, "bars": bars, "lens_error": None}
+    for kind in KINDS:
+        count = [row[f"n_{kind}"] for row in rows]
+        line[f"n_{kind}"] = sum(count)
+        for name in (*(column(kind, level) for level in LEVELS), f"nees_{kind}"):
+            line[name] = float(np.average([row[name] for row in rows], weights=count))
+    return line
+
+
+def draw(result: Result, home: Path) -> list[Path]:
+    """Mean rotation errors by scene, a panel for each thing that is known."""
+    figure, axes = figures.panels(len(photographs.KNOWN), width=3.6)
+    names = list(dict.fromkeys(line["data"] for line in result.table if line["bars"] in _METHODS))
+    for ax, known in zip(axes, photographs.KNOWN, strict=True):
+        for method, colour in zip(_METHODS, ("#4e79a7", "#f28e2b", "#6a3d9a"), strict=True):
+            lines = [line for line in result.table if line["known"] == known and line["bars"] == method]
+            at = [names.index(line["data"]) for line in lines]
+            ax.plot(at, [line["mean_rotation_deg"] for line in lines], "o", color=colour, label=method)
+        ax.set_yscale("log")
+        ax.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=7)
+        figures.label(ax, "", "mean rotation error, °" if known == photographs.KNOWN[0] else "", f"known: {known}")
+    axes[0].legend(fontsize=7)
+    return figures.save(figure, home)
+
+
+def text(result: Result) -> str:
+    """Errors by method, then true cameras inside the 95% regions and the mean squared error over its variance."""
+    errors = [line for line in result.table if line["bars"] in _METHODS]
+    parts = []
+    for name, what in (
+        ("mean_rotation_deg", "rotation error, degrees"),
+        ("mean_translation_m", "position error, metres"),
+    ):
+        lines = [
+            {"scene": f"known: {one['known']}, {one['data']}", "by": one["bars"], "error": one[name]} for one in errors
+        ]
+        parts.append(as_text(lines, "scene", "by", "error", f"mean {what}"))
+    bars = [line for line in result.table if line["bars"] in BARS]
+    for name, what in (("inside", "inside the 95% regions"), ("nees", "squared error over variance")):
+        lines = [
+            {
+                "scene": f"known: {one['known']}, {one['data']}, {kind}",
+                "bars": one["bars"],
+                "value": one[column(kind, 0.95)] if name == "inside" else one[f"nees_{kind}"],
+            }
+            for one in bars
+            for kind in KINDS
+        ]
+        parts.append(as_text(lines, "scene", "bars", "value", what))
+    chosen = {line["data"]: line["lens_error"] for line in bars if line["lens_error"]}
+    told = ", ".join(f"{scene} {value:.2g}" for scene, value in chosen.items())
+    return "\n".join([*parts, f"lens error chosen by the others: {told}"])
+
+
+EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False)
