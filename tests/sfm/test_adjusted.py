@@ -22,7 +22,7 @@ from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import calibrate
 from tempose.sfm.files import load_scene
 from tempose.sfm.given import ModelDoubt, flatness
-from tempose.sfm.mapping import MappingOptions, Model, apart, bendable
+from tempose.sfm.mapping import MappedModel, MappingOptions, apart, bendable
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 
@@ -185,8 +185,8 @@ def test_the_camera_model_is_the_one_that_is_needed(true: str) -> None:
 
 
 def test_models_that_are_parts_of_others_are_left_out() -> None:
-    def model(number: int, names: str) -> Model:
-        return Model(Path(f"model-{number}"), frozenset(names), 10)
+    def model(number: int, names: str) -> MappedModel:
+        return MappedModel(Path(f"model-{number}"), frozenset(names), 10)
 
     kept = apart([model(0, "abc"), model(1, "defgh"), model(2, "ghi"), model(3, "hij")])
     assert [one.folder.name for one in kept] == ["model-1", "model-0", "model-3"]

@@ -42,7 +42,7 @@ class AdjustedOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Adjusted:
+class AdjustedDatabase:
     """Everything that was made of a database.
 
     Attributes
@@ -68,7 +68,7 @@ def adjust_database(
     photographs: Path | None = None,
     remarks: tuple[Remark, ...] = (),
     progress: ProgressHook = silent,
-) -> Adjusted:
+) -> AdjustedDatabase:
     """Models of a database, adjusted, with error bars.
 
     Parameters
@@ -124,7 +124,7 @@ def adjust_database(
             GivenModel(None, model, one.posterior, scene_of(one.posterior, model), one.loss_px, about, origin)
         )
     seconds["adjustment and error bars"] = time.perf_counter() - began - seconds["mapping"]
-    return Adjusted(tuple(models), mapped, seconds)
+    return AdjustedDatabase(tuple(models), mapped, seconds)
 
 
 class _Done(NamedTuple):

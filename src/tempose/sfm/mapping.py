@@ -176,7 +176,7 @@ class About(NamedTuple):
     cameras: dict[int, KnownCamera]
 
 
-class Model(NamedTuple):
+class MappedModel(NamedTuple):
     """One model of a mapper, on disk."""
 
     folder: Path
@@ -184,9 +184,9 @@ class Model(NamedTuple):
     n_observations: int
 
 
-def apart(models: Sequence[Model]) -> list[Model]:
+def apart(models: Sequence[MappedModel]) -> list[MappedModel]:
     """Largest first, without those that have half of their photographs, or more, in larger ones."""
-    out: list[Model] = []
+    out: list[MappedModel] = []
     for one in sorted(models, key=lambda model: (-len(model.names), -model.n_observations, str(model.folder))):
         taken = frozenset().union(*(other.names for other in out))
         if 2 * len(one.names & taken) < len(one.names):
@@ -295,7 +295,7 @@ def _separate(database: Any) -> None:
     database.clear_rigs()
 
 
-def _map(pycolmap: Any, task: _Task) -> list[Model]:
+def _map(pycolmap: Any, task: _Task) -> list[MappedModel]:
     task.home.mkdir(parents=True, exist_ok=True)
     with pycolmap.Database.open(task.database) as database:
         count = database.num_images()
@@ -311,7 +311,7 @@ def _map(pycolmap: Any, task: _Task) -> list[Model]:
         folder.mkdir()
         model.write_binary(folder)
         names = frozenset(image.name for image in model.images.values() if image.has_pose)
-        out.append(Model(folder, names, int(model.compute_num_observations())))
+        out.append(MappedModel(folder, names, int(model.compute_num_observations())))
     return out
 
 

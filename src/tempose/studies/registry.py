@@ -121,7 +121,7 @@ EXPERIMENTS: dict[str, Entry] = {
         "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
     ),
     "bundle-coverage": Entry(
-        "are the error bars of adjusted models with unknown intrinsics right: truths inside 50, 80 and 95 % regions",
+        "are the error bars of adjusted models with unknown intrinsics right",
         "Not in the paper, which leaves the uncertainty of bundle adjustment to later. Needs pycolmap.",
     ),
     "epfl-coverage": Entry(
@@ -129,11 +129,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "Not in the paper, which has no error bars of cameras. Needs pycolmap.",
     ),
     "epfl-bundle": Entry(
-        "true cameras inside the regions of COLMAP's models of the EPFL photographs, each scene by what the others chose",
+        "error bars of COLMAP's models of the EPFL photographs, each scene by what the others chose",
         "Not in the paper. Needs the data set epfl and pycolmap.",
     ),
     "epfl-photographs": Entry(
-        "photographs with unknown, given and EXIF calibration: errors beside COLMAP's mappers, true cameras inside the regions",
+        "photographs of which little is known: errors beside COLMAP's mappers, and regions",
         "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
     ),
     "threedmatch": Entry(
