@@ -79,6 +79,20 @@ def test_everything_is_found(scene: tuple[Path, Poses], tmp_path: Path, capsys: 
         assert (homes[1] / name).read_bytes() == (home / name).read_bytes()
 
 
+def test_the_graph_beside(scene: tuple[Path, Poses], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the calibration that was found, distortion undone, the pose graph agrees; without it, it cannot."""
+    path, truth = scene
+    home = tmp_path / "out"
+    assert main(["sfm", str(path), "-o", str(home), "--posterior", "both", "--draws", "5", "--rounds", "0"]) == 0
+    assert "differs by" in capsys.readouterr().out
+    facts = json.loads((home / "sfm.json").read_text())["difference"]
+    assert facts["n_both"] == 8 and facts["mean_rotation_deg"] < 0.3
+    graph = load_scene(home / "graph")
+    assert pose_errors(graph.poses, truth, "sim3").mean_rotation_deg < 0.3
+    assert main(["sfm", str(path), "-o", str(tmp_path / "g"), "--posterior", "graph", "--draws", "4", "--quiet"]) == 0
+    assert pose_errors(load_scene(tmp_path / "g").poses, truth, "sim3").mean_rotation_deg > 0.3
+
+
 def test_a_calibration_that_is_believed_although_wrong(scene: tuple[Path, Poses]) -> None:
     """The negative control: with the calibration estimated the truth is inside, with a wrong one taken as exact it is not."""
     path, truth = scene

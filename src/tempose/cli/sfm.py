@@ -106,10 +106,11 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     parser.add_argument(
         "--posterior",
-        choices=["adjusted", "graph"],
+        choices=["adjusted", "graph", "both"],
         default="adjusted",
         help="adjusted (default): bundle adjustment of poses, points and calibration, and its error bars; graph: a pose graph of "
-        "the pairs, with the calibration held (the paper's way)",
+        "the pairs, with the calibration held (the paper's way); both: the graph, with the calibration that was found, goes to "
+        "DIR/graph, and how far the two differ is told",
     )
     adjusted = parser.add_argument_group("with --posterior adjusted")
     adjusted.add_argument(
@@ -175,8 +176,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     source, home = Path(arguments.source), Path(arguments.output)
     if arguments.posterior == "adjusted":
-        _only_for(arguments, "graph", {"--scales": arguments.scales != "tracks", "--rounds": arguments.rounds != 3})
-        _only_for(arguments, "graph", {"--draws": arguments.draws != 40})
+        changed = {
+            "--scales": arguments.scales != "tracks",
+            "--rounds": arguments.rounds != 3,
+            "--draws": arguments.draws != 40,
+        }
+        _only_for(arguments, "graph", changed)
+    if arguments.posterior != "graph":
+        _only_for(arguments, "graph", {"--scales": arguments.scales != "tracks"})
         if source.is_dir() and is_model(source):
             return _run_model(arguments, source, home)
         return _run_photographs(arguments, source, home)
@@ -232,7 +239,7 @@ def _discard(home: Path, overwrite: bool) -> None:
         old.unlink()
     for name in ("graph.csv", "intrinsics.csv", "points.csv"):  # of the other posterior
         (home / name).unlink(missing_ok=True)
-    for other in home.glob("scene-*"):
+    for other in (*home.glob("scene-*"), home / "graph"):
         if (other / "sfm.json").is_file():
             shutil.rmtree(other)
     if (home / "cameras" / "result.json").is_file():  # of an earlier version: other error bars of the same cameras
@@ -457,6 +464,8 @@ def _adjust(
             "scenes": several,
             "graph": f"tempose sfm {arguments.source} -o {home}-graph --posterior graph",
         }
+        if arguments.posterior == "both":
+            more |= _beside(arguments, where, given, database, photographs, images)
         codes.append(_tell(arguments, source, where, given, more, truth, images))
     return codes[0]
 
@@ -495,9 +504,36 @@ def _add_error_bars(
         seconds = time.perf_counter() - began
     if truth is not None:
         _check_truth(truth, given.posterior.bundle.names, arguments.truth)
-    more = {"seconds": {"error bars": round(seconds, 2)}}
+    more: dict[str, Any] = {"seconds": {"error bars": round(seconds, 2)}}
     images = Path(arguments.images) if arguments.images else None
+    if arguments.posterior == "both":
+        more |= _beside(arguments, home, given, None, source, images)
     return _tell(arguments, source, home, given, more, truth, images)
+
+
+def _beside(
+    arguments: argparse.Namespace,
+    home: Path,
+    given: GivenModel,
+    database: Path | None,
+    source: Path | None,
+    images: Path | None,
+) -> dict[str, Any]:
+    """Solve the pose graph of the same matches, of a database or of the model in ``source``, into DIR/graph; what differs."""
+    from tempose.sfm.beside import found_cameras, graph_beside
+    from tempose.sfm.options import SfmOptions
+    from tempose.sfm.views import read_database_views, read_model_views
+
+    options = SfmOptions(rounds=arguments.rounds, draws=arguments.draws, seed=arguments.seed)
+    with console.progress_bar(arguments) as progress:
+        if database is not None:
+            views = read_database_views(database, source, found_cameras(given))
+        else:
+            views = read_model_views(str(source))
+        beside = graph_beside(views, given, options, progress)
+    (home / "graph").mkdir(exist_ok=True)
+    _write(home / "graph", beside.found, beside.found.facts(), options, None, images)
+    return {"graph": f"in {home / 'graph'}", "difference": beside.facts()}
 
 
 def _tell(
@@ -628,6 +664,11 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
         share = facts["median_sigma_point"] / facts["diameter"]
         rows.append(("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)"))
     if "graph" in facts:
-        rows.append(("the paper's way", facts["graph"]))
+        rows.append(("pose graph", facts["graph"]))
+    if "difference" in facts:
+        off = facts["difference"]
+        differ = f"{off['mean_rotation_deg']:.2g}° and {off['mean_position']:.2g} {unit} on average"
+        wide = f"its 1σ is {off['sigma_ratio_rot']:.2g} and {off['sigma_ratio_pos']:.2g} times as large"
+        rows.append(("  differs by", f"{differ}; {wide}"))
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in facts["seconds"].items())
     return [*rows, ("gauge", facts["gauge"]), ("seconds", seconds)]

@@ -11,13 +11,16 @@ One file per stage, in this order:
 6. :mod:`.tracks`: which image points are one point; :mod:`.points`: the points and their covariances.
 7. :mod:`.scene`: the result; :mod:`.files`: on disk; :mod:`.words`: in sentences; :mod:`.colours`: in pictures.
 
-:mod:`.pipeline` runs them. On top: :mod:`.bundle` adjusts a scene, :mod:`.accuracy` compares one with the truth.
+:mod:`.pipeline` runs them: the paper's way, ``--posterior graph``. On top: :mod:`.bundle` adjusts a scene, :mod:`.accuracy` compares
+one with the truth.
 
 Pixels have their centre at .5, COLMAP's convention, and are free of lens distortion, so that every camera is a pinhole
 ``K``.
 
-Beside this, :mod:`.adjustment` has the error bars of a bundle adjustment, with any of COLMAP's camera models, and
-:mod:`.given` puts them on a COLMAP model that exists.
+The default way begins and ends alike, with other stages between: :mod:`.mapping` makes models of a database by COLMAP's
+mappers, :mod:`.calibration` adjusts them and chooses which intrinsics are free, :mod:`.adjustment` has the error bars of a bundle
+adjustment, with any of COLMAP's camera models; :mod:`.adjusted` runs them. :mod:`.given` puts the same error bars on a COLMAP model
+that exists, and :mod:`.beside` solves the pose graph beside an adjusted model.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from typing import TYPE_CHECKING
 from tempose._support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tempose.sfm.adjusted import AdjustedDatabase as AdjustedDatabase
+    from tempose.sfm.adjusted import AdjustedOptions as AdjustedOptions
+    from tempose.sfm.adjusted import adjust_database as adjust_database
     from tempose.sfm.adjustment.posterior import BundlePosterior as BundlePosterior
     from tempose.sfm.adjustment.posterior import PosteriorOptions as PosteriorOptions
     from tempose.sfm.adjustment.posterior import posterior_of as posterior_of
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from tempose.sfm.given import GivenModel as GivenModel
     from tempose.sfm.given import GivenOptions as GivenOptions
     from tempose.sfm.given import with_error_bars as with_error_bars
+    from tempose.sfm.mapping import MappingOptions as MappingOptions
     from tempose.sfm.options import SfmOptions as SfmOptions
     from tempose.sfm.pipeline import Reconstruction as Reconstruction
     from tempose.sfm.pipeline import read_views as read_views
@@ -52,6 +59,10 @@ if TYPE_CHECKING:
     from tempose.sfm.scene import Scene as Scene
 
 _WHERE = {
+    "AdjustedDatabase": "adjusted",
+    "AdjustedOptions": "adjusted",
+    "adjust_database": "adjusted",
+    "MappingOptions": "mapping",
     "BundlePosterior": "adjustment.posterior",
     "PosteriorOptions": "adjustment.posterior",
     "posterior_of": "adjustment.posterior",

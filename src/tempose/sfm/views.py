@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tempose._typing import Array, Index, PathLike
 from tempose.errors import ParseError
+from tempose.io.colmap.cameras import ColmapCamera
 from tempose.io.colmap.database import ColmapDatabase, read_database
 from tempose.io.colmap.model import read_model
 from tempose.sfm.photographs import OneCamera
@@ -162,14 +163,18 @@ def recalibrated(K: Array, camera_of: Index, pixel: Array, change: Array) -> tup
 # ---------------------------------------------------------------------- from COLMAP's files
 
 
-def read_database_views(path: PathLike, photographs: Path | None = None) -> Views:
+def read_database_views(
+    path: PathLike, photographs: Path | None = None, cameras: Mapping[str, ColmapCamera] | None = None
+) -> Views:
     """Views of a COLMAP database, with its putative matches.
 
     Matches whose two keypoints lie at the same two places as an earlier one (SIFT gives a place several orientations)
     are the same measurement and are dropped. ``photographs`` is the folder it was made from, if the user does not know of
-    the database.
+    the database. ``cameras`` have other calibrations than the database, by the name of the image; other images are left out.
     """
     found = read_matched_database(path, photographs)
+    if cameras is not None:
+        found = _calibrated(found, cameras)
     keypoints = tuple(c.undistorted(pixel) for c, pixel in zip(found.cameras, found.keypoints, strict=True))
     matches = {(i, j): distinct(match, keypoints[i], keypoints[j]) for (i, j), match in found.matches.items()}
     kept = {pair: match for pair, match in matches.items() if len(match) >= FEWEST_MATCHES}
@@ -184,6 +189,19 @@ def read_database_views(path: PathLike, photographs: Path | None = None) -> View
         tuple(kept.values()),
         (GuessedCameras(found.n_guessed, found.n_cameras),) if found.n_guessed else (),
         not found.n_guessed,
+    )
+
+
+def _calibrated(found: ColmapDatabase, cameras: Mapping[str, ColmapCamera]) -> ColmapDatabase:
+    rows = [row for row, name in enumerate(found.names) if name in cameras]
+    new = {row: k for k, row in enumerate(rows)}
+    return ColmapDatabase(
+        tuple(found.names[row] for row in rows),
+        tuple(cameras[found.names[row]] for row in rows),
+        tuple(found.keypoints[row] for row in rows),
+        {(new[i], new[j]): match for (i, j), match in found.matches.items() if i in new and j in new},
+        len(cameras),
+        0,
     )
 
 
