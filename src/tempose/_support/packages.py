@@ -21,6 +21,7 @@ _EXTRAS = {
     "laspy": "clouds",
     "lazrs": "clouds",
     "rerun": "clouds",
+    "pyproj": "geo",
 }
 
 

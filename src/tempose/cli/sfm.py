@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command, add_open
+from tempose.cli.places import add_place_options, find_place, place_columns, place_rows, write_ties
 
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
     from tempose.sfm.adjusted import AdjustedOptions
     from tempose.sfm.adjustment.systematic import ModelError
+    from tempose.sfm.georeference import Georeferenced
     from tempose.sfm.given import GivenModel, GivenOptions
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
@@ -49,6 +51,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose sfm database.db -o castle --images photographs
         tempose sfm sparse/0 -o castle                         # error bars for a COLMAP model, which stays as it is
         tempose sfm photographs -o castle --posterior graph    # the paper's way: a pose graph of the pairs
+        tempose sfm photographs -o site --control clicks.csv surveyed.csv --check P4,P7   # in metres; GPS in EXIF is used
         """,
         has_rare=True,
     )
@@ -73,12 +76,14 @@ def add_parser(commands: Commands, summary: str) -> None:
         help="calibration: nine numbers of K (pixel centres at whole numbers) or a COLMAP cameras.txt, which is held; "
         "default: estimated with the poses, from EXIF or a guess on",
     )
-    parser.add_argument(
-        "--calibration-error",
-        type=float,
-        metavar="E",
-        help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
-        "default 0.001, or 0.005 for one that is guessed; 0: perfect",
+    parser.rare.append(
+        parser.add_argument(
+            "--calibration-error",
+            type=float,
+            metavar="E",
+            help="1σ of the calibration, relative to the focal length (of focal length, principal point and distortion); "
+            "default 0.001, or 0.005 for one that is guessed; 0: perfect",
+        )
     )
     photographs = parser.add_argument_group("photographs")
     photographs.add_argument(
@@ -91,8 +96,8 @@ def add_parser(commands: Commands, summary: str) -> None:
         "--match",
         choices=["auto", "all", "similar", "sequence", "gps"],
         default="auto",
-        help="pairs to match: all; each photograph with the 30 most like it; with the next 10 in time; with the 30 nearest by GPS; "
-        "auto (default): all of up to 40 photographs, similar ones of more",
+        help="pairs to match: all; each with the 30 most similar, the next 10 in time, or the 30 nearest by GPS; "
+        "auto (default): all of up to 40 photographs, else similar ones",
     )
     photographs.add_argument(
         "--features", type=int, default=8192, metavar="N", help="most features in a photograph (default 8192)"
@@ -102,7 +107,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         type=int,
         default=3200,
         metavar="PX",
-        help="larger photographs are shrunk to so many pixels on the larger side to find features (default 3200)",
+        help="larger side of photographs as features are found, pixels (default 3200)",
     )
     parser.add_argument(
         "--posterior",
@@ -138,7 +143,10 @@ def add_parser(commands: Commands, summary: str) -> None:
         action="store_true",
         help="of a COLMAP model: adjust poses, points and intrinsics again, with a robust loss",
     )
-    parser.add_argument("--images", metavar="DIR", help="photographs, to colour the points of a database or model")
+    parser.rare += add_place_options(parser)
+    parser.add_argument(
+        "--images", metavar="DIR", help="photographs of a database or model: colours of its points, places by EXIF"
+    )
     parser.add_argument(
         "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
     )
@@ -550,7 +558,9 @@ def _tell(
 
     common = 0 if truth is None else sum(name in truth.index for name in given.scene.poses.ids)
     errors = _errors(given.scene, truth) if truth is not None and common > 2 else None
+    placed, told = find_place(arguments, given.scene, given.posterior, images)
     notices = (
+        *told,
         *words.making(given),
         *words.left_out(given),
         *words.held(given),
@@ -563,15 +573,41 @@ def _tell(
         "notices": list(notices),
         **more,
     }
-    _write_model(home, given, facts, notices, errors, images)
+    if placed is not None:
+        facts |= _placed_facts(given, placed)
+    _write_model(home, given, facts, notices, errors, images, placed, arguments.crs)
     console.notice(arguments, *notices)
-    console.table(arguments, _model_summary(given, facts), f"{source}: {len(given.posterior.bundle.names)} photographs")
+    rows = _model_summary(given, facts) + ([] if placed is None else place_rows(placed))
+    console.table(arguments, rows, f"{source}: {len(given.posterior.bundle.names)} photographs")
     if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}", _covered(given.scene, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     console.open_page(arguments, home / "report.html")
     return 0 if facts["trusted"] else 1
+
+
+def _placed_facts(given: GivenModel, placed: Georeferenced) -> dict[str, Any]:
+    """What changes when a model is placed: lengths in metres, error bars with those of the place."""
+    from tempose._support.plain import plain
+    from tempose.analysis.summary import median_sigma
+    from tempose.sfm import words
+
+    scene, before = placed.scene, given.facts()
+    sigma_rot, sigma_pos = scene.camera_sigma
+    scaled = {
+        name: None if before[name] is None else before[name] * placed.similarity.scale
+        for name in ("median_sigma_pos_noise", "median_sigma_pos_model", "diameter")
+    }
+    return {
+        **scaled,
+        "median_sigma_rot_deg": plain(median_sigma(sigma_rot)),
+        "median_sigma_pos": plain(median_sigma(sigma_pos)),
+        "median_sigma_point": plain(median_sigma(scene.structure.sigma[scene.structure.good])),
+        "unit": scene.unit,
+        "gauge": words.gauge(scene.gauge),
+        "place": placed.facts(),
+    }
 
 
 def _write_model(
@@ -581,6 +617,8 @@ def _write_model(
     notices: tuple[str, ...],
     errors: Fact | None,
     images: Path | None,
+    placed: Georeferenced | None,
+    crs: str | None,
 ) -> None:
     from importlib import metadata
 
@@ -590,18 +628,27 @@ def _write_model(
     from tempose.report.widgets import Fact
     from tempose.sfm import files, words
     from tempose.sfm import given as models
+    from tempose.sfm.georeference import write_placed
     from tempose.sfm.thumbnails import thumbnails
 
-    files.save_scene(home / files.SCENE, given.scene)
-    files.write_cameras(home / files.CAMERAS, given.scene, models.camera_shares(given.posterior))
+    scene = given.scene if placed is None else placed.scene
+    scale = 1.0 if placed is None else placed.similarity.scale
+    shares = models.camera_shares(given.posterior, scale)
+    files.save_scene(home / files.SCENE, scene)
+    files.write_cameras(home / files.CAMERAS, scene, shares | ({} if placed is None else place_columns(placed, crs)))
     models.write_intrinsics(home / "intrinsics.csv", given.posterior)
-    models.write_points(home / "points.csv", given.posterior, given.scene.structure)
-    files.write_clouds(home, given.scene)
-    models.write_model_again(home / "colmap", given)
+    models.write_points(home / "points.csv", given.posterior, scene.structure, scale)
+    files.write_clouds(home, scene)
+    if placed is None:
+        models.write_model_again(home / "colmap", given)
+    else:
+        is_text = given.folder is None or (given.folder / "cameras.txt").exists()
+        write_placed(home / "colmap", given.model, placed.similarity, is_text)
+        write_ties(home / "ties.csv", placed)
     write_atomically(home / "sfm.json", json_text(facts).encode())
     settings = [
         (label, text)
-        for label, text in _model_summary(given, facts)
+        for label, text in _model_summary(given, facts) + ([] if placed is None else place_rows(placed))
         if label not in ("verdict", "photographs", "points")
     ]
     doubts = [words.doubt(one, given) for one in given.doubts if not one.is_fatal]
@@ -617,10 +664,15 @@ def _write_model(
         settings=settings,
         notices=notices,
         version=metadata.version("tempose"),
-        thumbnails=thumbnails(images, map(str, given.scene.poses.ids)),
-        files=[*_FILES, ("intrinsics.csv", "intrinsics with error bars"), ("points.csv", "points with error bars")],
+        thumbnails=thumbnails(images, map(str, scene.poses.ids)),
+        files=[
+            *_FILES,
+            ("intrinsics.csv", "intrinsics with error bars"),
+            ("points.csv", "points with error bars"),
+            *([] if placed is None else [("ties.csv", "GPS and control points: residuals, and what was expected")]),
+        ],
     )
-    write_cloud_page(home / "report.html", given.scene, home.resolve().name, extras)
+    write_cloud_page(home / "report.html", scene, home.resolve().name, extras)
 
 
 def _how_posed(given: GivenModel) -> str:

@@ -41,3 +41,18 @@ def enu_from_geodetic(
     """Metres east, north and up (…, 3) of an origin that is given like the points: latitude, longitude, height."""
     there = ecef_from_geodetic(lat_deg, lon_deg, height) - ecef_from_geodetic(*origin)
     return np.asarray(there @ enu_axes(origin[0], origin[1]).T)
+
+
+def geodetic_from_enu(position: ArrayLike, origin: tuple[float, float, float]) -> Array:
+    """Latitude, longitude (degrees) and height (…, 3) of places given in metres east, north and up of an origin."""
+    here = np.asarray(position, float) @ enu_axes(origin[0], origin[1]) + ecef_from_geodetic(*origin)
+    e2 = FLATTENING * (2.0 - FLATTENING)
+    across = np.hypot(here[..., 0], here[..., 1])
+    lat = np.arctan2(here[..., 2], across * (1.0 - e2))
+    for _ in range(10):  # of Bowring's kind: each adds four digits near the ground
+        N = SEMI_MAJOR / np.sqrt(1.0 - e2 * np.sin(lat) ** 2)
+        lat = np.arctan2(here[..., 2] + e2 * N * np.sin(lat), across)
+    N = SEMI_MAJOR / np.sqrt(1.0 - e2 * np.sin(lat) ** 2)
+    # one of the two loses digits: at the poles the first, at the equator the second
+    height = across * np.cos(lat) + here[..., 2] * np.sin(lat) - SEMI_MAJOR**2 / N
+    return np.stack([np.degrees(lat), np.degrees(np.arctan2(here[..., 1], here[..., 0])), height], axis=-1)

@@ -20,6 +20,7 @@ fixed node is released from it, and its poses are moved to where the fixes are, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,11 +28,13 @@ import numpy as np
 
 from tempose._support.words import plural
 from tempose._typing import Array, Mask, NodeId, PathLike
-from tempose.errors import ParseError
+from tempose.errors import ArgumentError, ParseError
 from tempose.geometry import align, geodesy
 from tempose.geometry import quaternion as quat
 from tempose.io import csvfile
 from tempose.io._text import exact_difference
+from tempose.io.exif import read_exif
+from tempose.io.maps import geodetic_from_map
 from tempose.model import absolute
 from tempose.model.graph import PoseGraph
 from tempose.model.measurements import LARGE, origin_of
@@ -124,6 +127,53 @@ def read_fixes(path: PathLike) -> Fixes:
         origin = origin_of(np.column_stack([values, height]))
         position = exact_difference(np.where(points == "", "0", points), origin)
     return Fixes(path, table.names, table.lines, position, has_height, sigma, arm, prior, origin, frame)
+
+
+def exif_fixes(folder: PathLike, names: Sequence[str]) -> Fixes | None:
+    """Fixes of photographs by their EXIF, metres east, north and up of the first; ``None`` if none has a place.
+
+    Where the receiver says its horizontal error, the vertical one is taken to be twice that; else σ is NaN. Heights are as the
+    camera wrote them, mostly above sea level.
+    """
+    found = [(k, name, e) for k, name in enumerate(names) if (e := read_exif(Path(folder) / name)) is not None]
+    placed = [(k, name, e) for k, name, e in found if e.lat_deg is not None and e.lon_deg is not None]
+    if not placed:
+        return None
+    lat, lon = (np.array([getattr(e, which) for _, _, e in placed], dtype=float) for which in ("lat_deg", "lon_deg"))
+    height = np.array([np.nan if e.height is None else e.height for _, _, e in placed])
+    has_height = np.isfinite(height)
+    frame = (float(lat[0]), float(lon[0]), float(height[has_height][0]) if has_height.any() else 0.0)
+    flat = np.array([np.nan if e.sigma_h is None else e.sigma_h for _, _, e in placed])
+    return Fixes(
+        folder,
+        tuple(name for _, name, _ in placed),
+        tuple(k + 1 for k, _, _ in placed),
+        geodesy.enu_from_geodetic(lat, lon, np.where(has_height, height, frame[2]), frame),
+        has_height,
+        np.column_stack([flat, flat, 2.0 * flat]),
+        np.zeros((len(placed), 3)),
+        np.full(len(placed), np.nan),
+        np.zeros(3),
+        frame,
+    )
+
+
+def in_frame(fixes: Fixes, frame: tuple[float, float, float]) -> Fixes:
+    """Fixes of latitude and longitude in metres east, north and up of another origin."""
+    if fixes.geodetic_origin is None:
+        raise ArgumentError(f"{fixes.path} has coordinates of a map; say of which (--crs EPSG:…)")
+    lat, lon, height = geodesy.geodetic_from_enu(fixes.position, fixes.geodetic_origin).T
+    return replace(fixes, position=geodesy.enu_from_geodetic(lat, lon, height, frame), geodetic_origin=frame)
+
+
+def of_map(fixes: Fixes, crs: str) -> Fixes:
+    """Fixes with coordinates of a map, as latitude and longitude (needs pyproj)."""
+    if fixes.geodetic_origin is not None:
+        return fixes
+    lat, lon, height = geodetic_from_map(crs, fixes.position + fixes.origin).T
+    frame = (float(lat[0]), float(lon[0]), float(height[fixes.has_height][0]) if fixes.has_height.any() else 0.0)
+    position = geodesy.enu_from_geodetic(lat, lon, height, frame)
+    return replace(fixes, position=position, origin=np.zeros(3), geodetic_origin=frame)
 
 
 def _one_of(path: PathLike, table: csvfile.NamedColumns, names: tuple[str, ...]) -> str:

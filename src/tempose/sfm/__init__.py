@@ -11,8 +11,8 @@ One file per stage, in this order:
 6. :mod:`.tracks`: which image points are one point; :mod:`.points`: the points and their covariances.
 7. :mod:`.scene`: the result; :mod:`.files`: on disk; :mod:`.words`: in sentences; :mod:`.colours`: in pictures.
 
-:mod:`.pipeline` runs them: the paper's way, ``--posterior graph``. On top: :mod:`.bundle` adjusts a scene, :mod:`.accuracy` compares
-one with the truth.
+:mod:`.pipeline` runs them: the paper's way, ``--posterior graph``. On top: :mod:`.bundle` adjusts a scene, :mod:`.accuracy`
+compares one with the truth.
 
 Pixels have their centre at .5, COLMAP's convention, and are free of lens distortion, so that every camera is a pinhole
 ``K``.

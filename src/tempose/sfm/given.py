@@ -357,12 +357,12 @@ def _structure(posterior: BundlePosterior, seen: Observations) -> Structure:
 # ---------------------------------------------------------------------- files
 
 
-def camera_shares(posterior: BundlePosterior) -> dict[str, Array]:
-    """1σ per axis of cameras (n,) by noise and by the camera model, apart."""
+def camera_shares(posterior: BundlePosterior, scale: float = 1.0) -> dict[str, Array]:
+    """1σ per axis of cameras (n,) by noise and by the camera model, apart; lengths times a scale."""
     out = {}
     for name, covariance in (("noise", posterior.noise.of_images), ("model", posterior.model.of_images)):
         out[f"sigma_rot_{name}_deg"] = np.degrees(rms_sigma(covariance[:, :3, :3]))
-        out[f"sigma_pos_{name}"] = rms_sigma(covariance[:, 3:, 3:])
+        out[f"sigma_pos_{name}"] = scale * rms_sigma(covariance[:, 3:, 3:])
     return out
 
 
@@ -403,16 +403,16 @@ def write_intrinsics(path: PathLike, posterior: BundlePosterior) -> None:
     write_atomically(path, csv_text(list(_INTRINSICS), [list(column) for column in zip(*rows, strict=True)]).encode())
 
 
-def write_points(path: PathLike, posterior: BundlePosterior, structure: Structure) -> None:
-    """A table of the points: COLMAP's numbers, places, σ, its three shares, and the covariance."""
+def write_points(path: PathLike, posterior: BundlePosterior, structure: Structure, scale: float = 1.0) -> None:
+    """A table of the points: COLMAP's numbers, places, σ, its three shares (times a scale), and the covariance."""
     bundle, known = posterior.bundle, posterior.known[:, None, None]
     total = structure.covariance
     parts = {"own": posterior.point_own, "cameras": posterior.point_inherited, "model": posterior.point_model}
     columns = {
         "point3D_id": bundle.point_numbers,
-        **{name: bundle.position[:, k] for k, name in enumerate("xyz")},
+        **{name: structure.position[:, k] for k, name in enumerate("xyz")},
         "sigma": structure.sigma,
-        **{f"sigma_{name}": rms_sigma(np.where(known, C, np.nan)) for name, C in parts.items()},
+        **{f"sigma_{name}": scale * rms_sigma(np.where(known, C, np.nan)) for name, C in parts.items()},
         **{f"cov_{a}{b}": total[:, i, j] for i, a in enumerate("xyz") for j, b in enumerate("xyz") if i <= j},
         "views": structure.n_views,
         "angle_deg": structure.angle_deg,

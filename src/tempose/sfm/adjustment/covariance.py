@@ -59,6 +59,11 @@ class Inverse:
         """``P S⁻¹ rhs``, for right-hand sides (6 n, m) that are gradients."""
         return self.in_gauge(self.factor.solve(rhs))
 
+    def times(self, x: Array) -> Array:
+        """``P S⁻¹ Pᵀ x``, for any columns x (6 n, m)."""
+        G, B = self._projection
+        return self.solve(x - B @ (G.T @ x))
+
     def draw(self, rng: np.random.Generator, count: int) -> Array:
         """Draws (6 n, count) of the Gaussian with this covariance."""
         return self.in_gauge(self.factor.solve_Lt(rng.standard_normal((len(self._projection[0]), count))))
@@ -117,6 +122,11 @@ class Covariance:
         X = self.columns.reshape(len(self.columns) // BLOCK, BLOCK, self.columns.shape[1])
         together = X[i] @ np.swapaxes(X[j], 1, 2)
         return together if self.scale == 0.0 else together + self.scale * self.inverse.pair_blocks(i, j)
+
+    def times(self, x: Array) -> Array:
+        """``Σ x``, for any columns x (6 n, m)."""
+        together = self.columns @ (self.columns.T @ x)
+        return together if self.scale == 0.0 else together + self.scale * self.inverse.times(x)
 
     @cached_property
     def diagonal(self) -> Array:
