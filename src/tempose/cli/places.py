@@ -22,8 +22,8 @@ def add_place_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         "--gps",
         metavar="WHERE",
         default="auto",
-        help="places of the photographs: exif (of a model or database with --images), a table (id: name of the image; x, y, z or lat, lon, height; "
-        "sigma), or none; default: EXIF if it has them",
+        help="places of the photographs: exif, none, or a table (id: name of the image; x, y, z or lat, lon, height; sigma); "
+        "default: EXIF if it has them",
     )
     group.add_argument(
         "--control",
@@ -36,7 +36,7 @@ def add_place_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     )
     return [
         group.add_argument(
-            "--gps-sigma",
+            "--gps-error",
             metavar="H,V",
             help="1σ of places by EXIF, metres, horizontal and vertical; default: what EXIF says, or estimated",
         ),
@@ -121,13 +121,13 @@ def _gps(
         if arguments.gps == "exif":
             raise ArgumentError(f"no photograph in {images} has a place in its EXIF")
         return None, ()
-    if arguments.gps_sigma is not None:
+    if arguments.gps_error is not None:
         try:
-            flat, up = (float(word) for word in arguments.gps_sigma.split(","))
+            flat, up = (float(word) for word in arguments.gps_error.split(","))
         except ValueError:
             flat = up = 0.0
         if not (flat > 0.0 and up > 0.0):
-            raise OptionError(f"--gps-sigma takes two lengths in metres, for instance 2,4, not {arguments.gps_sigma!r}")
+            raise OptionError(f"--gps-error takes two lengths in metres, for instance 2,4, not {arguments.gps_error!r}")
         found = replace(found, sigma=np.tile([flat, flat, up], (len(found.ids), 1)))
     missing = len(names) - len(found.ids)
     told = f"places of {len(found.ids)} of {len(names)} photographs are taken from their EXIF (--gps none: not)"
