@@ -114,7 +114,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         choices=["adjusted", "graph", "both"],
         default="adjusted",
         help="adjusted (default): bundle adjustment of poses, points and calibration, and its error bars; graph: a pose graph of "
-        "the pairs, with the calibration held (the paper's way); both: the graph goes to DIR/graph, and how far they differ is told",
+        "the pairs, with the calibration held (the paper's way); both: the graph goes to DIR/graph, with how far they differ",
     )
     adjusted = parser.add_argument_group("with --posterior adjusted")
     adjusted.add_argument(
