@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +17,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import islice
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from tempose.errors import Interrupted, OptionError
 
@@ -64,6 +69,47 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def in_own_process(call: str, task: Any) -> Any:
+    """What ``module:function`` makes of a task in another process, both as JSON has them.
+
+    For native code that may end its process or meddle with its threads. It has one thread for compiled kernels and BLAS, ends with
+    this process even if that is killed, and works from scripts without ``if __name__ == "__main__"``, too.
+
+    Raises
+    ------
+    Interrupted
+        If the process dies.
+    """
+    module, function = call.split(":")
+    home = str(Path(__file__).parents[2])  # where this package is, however it was found
+    source = (
+        "import json, os, sys, threading; "
+        "threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start(); "  # the pipe ends with the parent
+        f"sys.path.insert(0, {home!r}); from {module} import {function}; "
+        f"out = {function}(json.load(open(sys.argv[1]))); json.dump(out, open(sys.argv[2], 'w'))"
+    )
+    with tempfile.TemporaryDirectory(prefix="tempose-") as folder, _one_thread_each():
+        given, made, errors = (Path(folder) / name for name in ("task.json", "made.json", "errors.txt"))
+        given.write_text(json.dumps(task))
+        with errors.open("wb") as heard:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", source, str(given), str(made)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=heard,
+            )
+            with process:  # waits, and closes the pipe
+                try:
+                    process.wait()
+                except BaseException:
+                    process.kill()
+                    raise
+        said = errors.read_text(errors="replace").strip().splitlines()
+        if process.returncode or not made.exists():
+            raise Interrupted(f"a process of its own for {module} ended with {process.returncode}: {[*said, ''][-1]}")
+        return json.loads(made.read_text())
 
 
 def on_threads(function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tempose._support.packages import require
-from tempose._support.parallel import work_off
+from tempose._support.parallel import in_own_process
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose.errors import Interrupted, OptionError
 from tempose.sfm.adjustment.problem import GROUPS, USUAL
@@ -137,10 +137,10 @@ def map_database(
     copy = scratch / "mapping.db"
     about = prepare(database, copy, options)
     kinds = ("incremental",) if options.mapper == "auto" else (options.mapper,)
-    found = {kind: _in_own_process(_Task(kind, copy, scratch / kind, options)) for kind in kinds}
+    found = {kind: _models(_Task(kind, copy, scratch / kind, options)) for kind in kinds}
     largest = max((len(one.names) for made in found.values() for one in made), default=0)
     if options.mapper == "auto" and largest < len(about.names):
-        found["global"] = _in_own_process(_Task("global", copy, scratch / "global", options))
+        found["global"] = _models(_Task("global", copy, scratch / "global", options))
     kind = max(
         found, key=lambda name: max(((len(one.names), one.n_observations) for one in found[name]), default=(0, 0))
     )
@@ -163,8 +163,9 @@ def prepare(database: Path, copy: Path, options: MappingOptions) -> About:
     for beside in ("-wal", "-shm"):  # what SQLite has not put into the file itself yet
         if database.with_name(database.name + beside).exists():
             shutil.copyfile(database.with_name(database.name + beside), copy.with_name(copy.name + beside))
-    about: About = _in_own_process(_Task("prepare", copy, copy.parent, options))
-    return about
+    made = _in_own_process(_Task("prepare", copy, copy.parent, options))
+    cameras = {int(number): KnownCamera(*camera) for number, camera in made["cameras"].items()}
+    return About(tuple(made["names"]), made["n_pairs"], made["n_homography"], cameras)
 
 
 class About(NamedTuple):
@@ -206,24 +207,32 @@ class _Task(NamedTuple):
 
 def _in_own_process(task: _Task) -> Any:
     """Mappers are native code with threads of their own: what goes wrong in them ends another process than this one."""
+    plain = {"kind": task.kind, "database": str(task.database), "home": str(task.home), "options": asdict(task.options)}
     try:
-        ((_, found),) = work_off(_work, [task], jobs=1)
-    except Interrupted:
+        return in_own_process("tempose.sfm.mapping:work", plain)
+    except Interrupted as error:
         raise Interrupted(
-            "COLMAP's mapper died, perhaps for lack of memory; smaller or fewer photographs need less, and --posterior graph does "
-            "without it"
+            f"COLMAP's mapper died, perhaps for lack of memory ({error}); smaller or fewer photographs need less, and "
+            "--posterior graph does without it"
         ) from None
-    return found
 
 
-def _work(task: _Task) -> Any:
+def _models(task: _Task) -> list[MappedModel]:
+    made = _in_own_process(task)
+    return [MappedModel(Path(one["folder"]), frozenset(one["names"]), one["n_observations"]) for one in made]
+
+
+def work(task: dict[str, Any]) -> Any:
+    """What the process of its own does: prepare a database, or map it."""
+    settings = {**task["options"], "refined": tuple(task["options"]["refined"])}
+    here = _Task(task["kind"], Path(task["database"]), Path(task["home"]), MappingOptions(**settings))
     pycolmap = require("pycolmap", "making a model")
     pycolmap.logging.minloglevel = 3  # what goes wrong is told by what is not there afterwards
-    pycolmap.set_random_seed(task.options.seed)
-    return _prepare(pycolmap, task) if task.kind == "prepare" else _map(pycolmap, task)
+    pycolmap.set_random_seed(here.options.seed)
+    return _prepare(pycolmap, here) if here.kind == "prepare" else _map(pycolmap, here)
 
 
-def _prepare(pycolmap: Any, task: _Task) -> About:
+def _prepare(pycolmap: Any, task: _Task) -> dict[str, Any]:
     """Cameras that can express what is to be estimated, verified pairs, and focal lengths to start from."""
     options = task.options
     with pycolmap.Database.open(task.database) as database:
@@ -249,15 +258,15 @@ def _prepare(pycolmap: Any, task: _Task) -> About:
         _, geometries = database.read_two_view_geometries()
     kinds = Counter(pycolmap.TwoViewGeometryConfiguration(one.config).name for one in geometries)
     count = Counter(image.camera_id for image in images)
-    return About(
-        tuple(sorted(image.name for image in images)),
-        sum(n for name, n in kinds.items() if name not in ("UNDEFINED", "DEGENERATE")),
-        sum(kinds[name] for name in _ONE_HOMOGRAPHY),
-        {
-            number: KnownCamera(count[number], float(camera.mean_focal_length()), bool(camera.has_prior_focal_length))
+    return {
+        "names": sorted(image.name for image in images),
+        "n_pairs": sum(n for name, n in kinds.items() if name not in ("UNDEFINED", "DEGENERATE")),
+        "n_homography": sum(kinds[name] for name in _ONE_HOMOGRAPHY),
+        "cameras": {
+            str(number): [count[number], float(camera.mean_focal_length()), bool(camera.has_prior_focal_length)]
             for number, camera in cameras.items()
         },
-    )
+    }
 
 
 def bendable(camera: Any) -> bool:
@@ -295,7 +304,7 @@ def _separate(database: Any) -> None:
     database.clear_rigs()
 
 
-def _map(pycolmap: Any, task: _Task) -> list[MappedModel]:
+def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
     task.home.mkdir(parents=True, exist_ok=True)
     with pycolmap.Database.open(task.database) as database:
         count = database.num_images()
@@ -310,8 +319,8 @@ def _map(pycolmap: Any, task: _Task) -> list[MappedModel]:
         folder = task.home / f"model-{number}"
         folder.mkdir()
         model.write_binary(folder)
-        names = frozenset(image.name for image in model.images.values() if image.has_pose)
-        out.append(MappedModel(folder, names, int(model.compute_num_observations())))
+        names = sorted(image.name for image in model.images.values() if image.has_pose)
+        out.append({"folder": str(folder), "names": names, "n_observations": int(model.compute_num_observations())})
     return out
 
 
