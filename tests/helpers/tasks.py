@@ -21,3 +21,17 @@ def die(x: int) -> int:
     if x == 1:
         os._exit(1)  # as the kernel does when memory is short
     return x
+
+
+def die_once(task: tuple[str, int]) -> int:
+    """The square, but the worker that comes to 3 first dies of it: that it did is written down."""
+    mark, x = task
+    if x == 3 and not os.path.exists(mark):
+        with open(mark, "w"):
+            pass
+        os._exit(1)
+    return x * x
+
+
+def always_die(_: int) -> int:
+    os._exit(1)

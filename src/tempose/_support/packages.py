@@ -22,6 +22,7 @@ _EXTRAS = {
     "lazrs": "clouds",
     "rerun": "clouds",
     "pyproj": "geo",
+    "distributed": "cluster",
 }
 
 

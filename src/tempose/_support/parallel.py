@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -11,11 +12,21 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,10 +36,17 @@ from tempose.errors import Interrupted, OptionError
 T = TypeVar("T")
 R = TypeVar("R")
 
+_LOST_BY_DASK = ("KilledWorker", "CommClosedError", "FutureCancelledError")
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = None) -> Iterator[tuple[T, R]]:
+LOST = 3
+"""How often a task whose worker was lost is computed again before that is an error."""
+
+
+def work_off(
+    function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = None, executor: Executor | None = None
+) -> Iterator[tuple[T, R]]:
     """Each task with what ``function`` made of it, as they are finished.
 
     Always in other processes, even for one job: there, compiled kernels and BLAS have one thread, so that a number does not
@@ -39,15 +57,21 @@ def work_off(function: Callable[[T], R], tasks: Iterable[T], jobs: int | None = 
     ----------
     jobs
         Processes; by default one per core.
+    executor
+        Where to compute instead: any pool of the standard library, or :func:`tempose._support.cluster.workers`. There, too, each
+        task has one thread. A task whose worker is lost is computed again.
 
     Raises
     ------
     Interrupted
-        If a process dies.
+        If a process dies; of an executor, if a task loses its worker again and again.
     """
     jobs = job_count(jobs)
     todo = list(tasks)
     if not todo:
+        return
+    if executor is not None:
+        yield from _elsewhere(function, todo, executor)
         return
     with _one_thread_each():
         # spawned: a forked child of a process with threads may hang
@@ -110,6 +134,62 @@ def in_own_process(call: str, task: Any) -> Any:
         if process.returncode or not made.exists():
             raise Interrupted(f"a process of its own for {module} ended with {process.returncode}: {[*said, ''][-1]}")
         return json.loads(made.read_text())
+
+
+def _elsewhere(function: Callable[[T], R], tasks: Sequence[T], executor: Executor) -> Iterator[tuple[T, R]]:
+    """Tasks on an executor that somebody else made and will close."""
+    alone = functools.partial(with_one_thread, function)
+    lost = dict.fromkeys(range(len(tasks)), 0)
+    waiting: dict[Future[R], int] = {executor.submit(alone, task): k for k, task in enumerate(tasks)}
+    try:
+        while waiting:
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                k = waiting.pop(future)
+                try:
+                    result = future.result()
+                except BaseException as error:
+                    if not is_loss(error):
+                        raise
+                    lost[k] += 1
+                    # a broken pool takes nothing more; dask has tried several workers when it says so
+                    if lost[k] > LOST or isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":
+                        raise Interrupted(
+                            f"a worker was lost with a part of the work that none can do ({type(error).__name__}): "
+                            "what is finished is kept, and the same command goes on from there; perhaps it needs more memory"
+                        ) from None
+                    waiting[executor.submit(alone, tasks[k])] = k
+                else:
+                    yield tasks[k], result
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether an error says that a worker went away, not that its work was wrong."""
+    return isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ in _LOST_BY_DASK
+
+
+def with_one_thread(function: Callable[[T], R], task: T) -> R:
+    """What ``function`` makes of a task, compiled kernels and BLAS with one thread where that can be asked for."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        with _one_thread_of_blas():
+            return function(task)
+    finally:
+        numba.set_num_threads(before)
+
+
+def _one_thread_of_blas() -> AbstractContextManager[object]:
+    try:
+        limits: AbstractContextManager[object] = import_module("threadpoolctl").threadpool_limits(1)
+    except ImportError:  # workers of dask have one thread each by its own settings
+        return nullcontext()
+    return limits
 
 
 def on_threads(function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command, add_open
+from tempose.cli.commands import Commands, add_command, add_open, add_workers
 from tempose.cli.flags import add_options, count_or_share, solve_options
 from tempose.options import SolveOptions
 
@@ -30,6 +30,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         """
         tempose calibrate --nodes 8 --sigma-rot-deg 10 --graphs 100 -o calibration
         tempose calibrate --settings all --graphs 150 -o calibration
+        tempose calibrate --settings all --graphs 1000 --cluster tcp://head:8786 -o calibration
         tempose calibrate --settings planar,planar-lifted --graphs 150 -o plane
         tempose calibrate --nodes 8 --sigma-rot-deg 2 --scheme boa --scheme-noise paper -o printed
         """,
@@ -43,7 +44,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument("--graphs", type=int, default=150, metavar="N", help="graphs per setting (default 150)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same graphs and same draws (default 0)")
     add_open(parser)
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    add_workers(parser)
     group = parser.add_argument_group("what to simulate")
     group.add_argument(
         "--settings",
@@ -97,6 +98,7 @@ def _two_numbers(text: str) -> tuple[float, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate graphs from the model, fit each, test the ranks of the truth."""
+    from tempose._support.cluster import workers
     from tempose.errors import Interrupted, OptionError
     from tempose.report.study_pages import write_calibration_page
     from tempose.studies.calibration import CONTROLS, SETTINGS, calibrate
@@ -115,13 +117,14 @@ def run(arguments: argparse.Namespace) -> int:
     options = solve_options(arguments, SolveOptions(chains=CHAINS))
     console.say(arguments, *(f"{setting.name}: {setting.words()}" for setting in settings))
     try:
-        with console.progress_bar(arguments) as progress:
+        with workers(arguments.cluster) as executor, console.progress_bar(arguments) as progress:
             result = calibrate(
                 settings,
                 graphs=arguments.graphs,
                 options=options,
                 seed=arguments.seed,
                 jobs=arguments.jobs,
+                executor=executor,
                 directory=arguments.output,
                 progress=progress,
             )

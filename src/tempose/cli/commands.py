@@ -219,3 +219,12 @@ def accept_old_names(parser: argparse.ArgumentParser, new_names: Mapping[str, st
         parser.add_argument(
             old, action=_Renamed, new=action, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **syntax
         )
+
+
+def add_workers(parser: argparse.ArgumentParser, heading: str | None = None) -> None:
+    """Where to compute: on cores of this machine, or on a cluster."""
+    group = parser if heading is None else parser.add_argument_group(heading)
+    group.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    group.add_argument(
+        "--cluster", metavar="ADDRESS", help="compute on the workers of this dask scheduler (tcp://host:8786)"
+    )

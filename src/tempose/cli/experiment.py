@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tempose.cli import console
-from tempose.cli.commands import CommandParser, Commands, add_command, sentence
+from tempose.cli.commands import CommandParser, Commands, add_command, add_workers, sentence
 from tempose.studies.data_sets import NEEDED
 from tempose.studies.registry import EXPERIMENTS, PAPER, USUAL
 
@@ -50,7 +50,7 @@ def _add_experiment(names: Commands, name: str, summary: str, paper: str) -> Non
     parser.add_argument(
         "--methods", metavar="A,B,...", help="methods to compare (default: all; see tempose compare --list)"
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    add_workers(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,13 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace, name: str, home: Path, options: Any) -> dict[str, Any]:
+    from tempose._support.cluster import workers
     from tempose.errors import Interrupted
     from tempose.studies.experiment import load
     from tempose.studies.runner import run_experiment
 
     try:
-        with console.progress_bar(arguments) as progress:
-            outcome = run_experiment(name, home, options, jobs=arguments.jobs, progress=progress)
+        with workers(arguments.cluster) as executor, console.progress_bar(arguments) as progress:
+            outcome = run_experiment(name, home, options, jobs=arguments.jobs, executor=executor, progress=progress)
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted: what is finished is kept in {home}; the same command goes on from there"

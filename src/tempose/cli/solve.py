@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import json
 import shlex
 import signal
 import threading
@@ -11,15 +13,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tempose._support.parallel import cores
 from tempose._support.progress import Progress
 from tempose.cli import console
-from tempose.cli.commands import Commands, add_command, add_graph, add_open
+from tempose.cli.commands import Commands, add_command, add_graph, add_open, add_workers
 from tempose.cli.flags import add_options, given, solve_options
 from tempose.cli.inputs import SolveInput, add_reading, read_record
-from tempose.errors import OptionError
+from tempose.errors import OptionError, TemposeError
 from tempose.io.options import ReadOptions
 from tempose.options import SolveOptions
 
@@ -44,13 +46,14 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose solve graph.g2o -o result --draws 2000 --gauge centroid --seed 7
         tempose solve graph.g2o -o result --robust --noise auto
         tempose solve graph.g2o -o result --gps fixes.csv
+        tempose solve monday.g2o tuesday.g2o -o week --jobs 2
         tempose solve graph.g2o -o paper --preset paper
         tempose solve --config result/result.json -o again
         """,
         usage="GRAPH -o DIR [options]",
         has_rare=True,
     )
-    add_graph(parser, nargs="?")
+    add_graph(parser, nargs="*")
     parser.add_argument(
         "-o",
         "--output",
@@ -76,11 +79,59 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     add_options(parser, HEADINGS)
     add_reading(parser)
+    add_workers(parser, "several graphs at once, each into DIR/NAME")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, solve, write the directory, print a summary."""
+    """Read, solve, write the directory, print a summary; of several graphs a line each."""
+    graphs: list[str] = arguments.graph
+    if len(graphs) > 1:
+        return _run_many(arguments, graphs)
+    arguments.graph = graphs[0] if graphs else None
     return solve_and_write(arguments, *_task(arguments))
+
+
+def _run_many(arguments: argparse.Namespace, graphs: list[str]) -> int:
+    """Several graphs, on processes of this machine or on a cluster; one that cannot be solved does not stop the others."""
+    from tempose._support.cluster import workers
+    from tempose._support.parallel import work_off
+
+    for name in ("truth", "config", "gps", "open"):
+        if getattr(arguments, name):
+            raise OptionError(f"--{name} is for one graph; {len(graphs)} were given")
+    homes = {str(Path(arguments.output) / _name(graph)): graph for graph in graphs}
+    if len(homes) < len(graphs):
+        names = [_name(graph) for graph in graphs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"two of the graphs are called {twice!r}, and would be written to one directory; rename one")
+    asked = {**vars(arguments), "quiet": True, "json": False, "cluster": None, "jobs": None}
+    solved: dict[str, tuple[int, str]] = {}
+    with workers(arguments.cluster) as executor, console.progress_bar(arguments) as progress:
+        progress(Progress("graphs", 0, len(homes)))
+        alone = functools.partial(_solve_one, asked)
+        for (home, graph), outcome in work_off(alone, homes.items(), arguments.jobs, executor):
+            solved[home] = outcome
+            console.whisper(arguments, f"{graph}: {outcome[1]}")
+            progress(Progress("graphs", len(solved), len(homes)))
+    console.table(arguments, [(home, solved[home][1]) for home in homes])
+    console.emit(arguments, {home: {"graph": homes[home], "said": solved[home][1]} for home in homes})
+    return max(code for code, _ in solved.values())
+
+
+def _name(graph: str) -> str:
+    """What a graph's directory is called: its file without endings."""
+    return Path(graph).name.partition(".")[0] or Path(graph).name
+
+
+def _solve_one(asked: dict[str, Any], task: tuple[str, str]) -> tuple[int, str]:
+    """Solve one of several graphs; the exit code, and what there is to say in one line."""
+    home, graph = task
+    try:
+        code = run(argparse.Namespace(**{**asked, "output": home, "graph": [graph]}))
+    except TemposeError as error:
+        return 1, str(error)
+    facts = json.loads((Path(home) / "result.json").read_text(encoding="utf-8"))
+    return code, str(facts["headline"])
 
 
 def _task(arguments: argparse.Namespace) -> tuple[SolveInput, SolveOptions]:

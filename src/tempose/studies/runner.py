@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def run_experiment(
     options: RunOptions | None = None,
     *,
     jobs: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook = silent,
 ) -> Outcome:
     """Run an experiment, or go on with one that was stopped, and write its table and figure.
@@ -51,24 +53,27 @@ def run_experiment(
         are not run again; a directory of other options is refused. New ``methods`` may join: only their cells run.
     jobs
         Processes; by default one per core. The result does not depend on it.
+    executor
+        Where to run the cells instead: a pool, or the workers of a cluster. Cells whose time is measured stay here.
     progress
         Called with the number of finished cells and of all.
     """
     options = options or RunOptions()
     experiment = load(name)
     experiment.check(name, options)
-    jobs = 1 if experiment.timed else job_count(jobs)
+    jobs, executor = (1, None) if experiment.timed else (job_count(jobs), executor)
     cells = experiment.cells(options)
     with at_work_in(directory):
-        return _run_and_write(name, experiment, cells, Path(directory), options, jobs, progress)
+        return _run_and_write(name, experiment, cells, Path(directory), options, jobs, executor, progress)
 
 
 def _run_and_write(
     name: str, experiment: Experiment, cells: Sequence[Cell], home: Path, options: RunOptions, jobs: int,
-    progress: ProgressHook,
+    executor: Executor | None, progress: ProgressHook,
 ) -> Outcome:  # fmt: skip
     store = Store(home, name, {"quick": options.quick, "seed": options.seed, "seeds": options.seeds})
-    done = run_cells(functools.partial(_run_cell, name), cells, store, phase=name, jobs=jobs, progress=progress)
+    run = functools.partial(_run_cell, name)
+    done = run_cells(run, cells, store, phase=name, jobs=jobs, executor=executor, progress=progress)
     found = [{**cell, **row} for cell, rows in done for row in rows]
     result = Result(name, options, found, experiment.table(found))
     written = write_table(home, result.facts(), result.table)
@@ -84,6 +89,7 @@ def run_cells(
     *,
     phase: str,
     jobs: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook = silent,
 ) -> list[tuple[Cell, list[Row]]]:
     """All cells with their rows, in the order of the plan; those that the store has are not run again.
@@ -102,7 +108,7 @@ def run_cells(
     missing = [cell for name, cell in wanted.items() if name not in store.finished]
     before = len(cells) - len(missing)
     progress(Progress(phase, before, len(cells)))
-    for count, (cell, rows) in enumerate(work_off(function, missing, jobs), 1):
+    for count, (cell, rows) in enumerate(work_off(function, missing, jobs, executor), 1):
         store.add(cell, rows)
         progress(Progress(phase, before + count, len(cells)))
     return [(cell, store.finished[name]) for name, cell in wanted.items()]

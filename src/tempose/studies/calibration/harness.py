@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def calibrate(
     options: SolveOptions | None = None,
     seed: int = 0,
     jobs: int | None = None,
+    executor: Executor | None = None,
     directory: str | Path | None = None,
     progress: ProgressHook = silent,
 ) -> Calibration:
@@ -41,9 +43,11 @@ def calibrate(
     options
         How to fit; ``draws``, ``gauge`` and ``seed`` are set here. Two chains of the default sampler if left out.
     seed
-        Of the graphs and of the fits: the outcome depends on nothing else, neither on ``jobs`` nor on interruptions.
+        Of the graphs and of the fits: the outcome depends on nothing else, not on ``jobs``, the executor or interruptions.
     jobs
         Processes; one per core by default.
+    executor
+        Where to fit instead: a pool, or the workers of a cluster.
     directory
         Where ``cells.jsonl`` goes. A run that was stopped is continued from there; more graphs and other settings may be
         asked for.
@@ -65,7 +69,7 @@ def calibrate(
     run = functools.partial(_fit, options=options, seed=seed)
     with nullcontext() if directory is None else at_work_in(directory):
         store = Store(directory, "calibrate", {"seed": seed, **facts})
-        done = run_cells(run, cells, store, phase="calibrating", jobs=jobs, progress=progress)
+        done = run_cells(run, cells, store, phase="calibrating", jobs=jobs, executor=executor, progress=progress)
     found = [FitRow.of_row(cell["setting"]["name"], {**cell, **rows[0]}) for cell, rows in done]
     rows = sorted(found, key=lambda row: (names.index(row.setting), row.graph))
     return Calibration(settings, tuple(rows), facts, seed)

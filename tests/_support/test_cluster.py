@@ -1,0 +1,134 @@
+"""Work on executors that others made: pools, and a real cluster of worker processes, one of which is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from helpers.tasks import always_die, die, die_once, square, threads
+from tempose._support.cluster import workers
+from tempose._support.parallel import work_off
+from tempose.cli import main
+from tempose.errors import Interrupted, MissingPackage, OptionError
+from tempose.options import SolveOptions
+from tempose.simulation import simulate
+from tempose.studies.calibration import Setting, calibrate
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a scheduler with two workers, each a process."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_every_task_comes_back_once_from_any_executor() -> None:
+    want = [(x, x * x) for x in range(20)]
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(work_off(square, range(20), executor=pool)) == want
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        assert sorted(work_off(square, range(20), executor=pool)) == want
+        with pytest.raises(Interrupted, match="a worker was lost"):
+            list(work_off(die, range(3), executor=pool))
+
+
+def test_mistakes_of_a_task_are_its_own(address: str) -> None:
+    with workers(address) as executor, pytest.raises(TypeError):
+        list(work_off(square, ["no number"], executor=executor))  # type: ignore[list-item]
+
+
+def test_a_worker_that_is_lost_is_survived(address: str, tmp_path: Path) -> None:
+    tasks = [(str(tmp_path / "died"), x) for x in range(8)]
+    with workers(address) as executor:
+        found = dict(work_off(die_once, tasks, executor=executor))
+    assert (tmp_path / "died").exists()
+    assert found == {task: task[1] ** 2 for task in tasks}
+    with workers(address) as executor:
+        assert list(work_off(threads, [0], executor=executor)) == [(0, "1")]
+
+
+def test_a_task_that_kills_every_worker_is_told(address: str) -> None:
+    """Negative control: what cannot be survived is no success."""
+    with workers(address) as executor, pytest.raises(Interrupted, match="a worker was lost"):
+        list(work_off(always_die, [0], executor=executor))
+
+
+def test_no_scheduler_no_workers_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with workers(None) as nobody:
+        assert nobody is None
+    monkeypatch.setattr("tempose._support.cluster.WAIT_SECONDS", 0.2)
+    if pytest.importorskip("distributed"):
+        with (
+            pytest.raises(OptionError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),
+            workers("tcp://127.0.0.1:9"),
+        ):
+            pass
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(MissingPackage, match=r"tempose\[cluster\]"), workers("tcp://127.0.0.1:9"):
+        pass
+
+
+def _calibrated(directory: Path, executor: Executor | None) -> list[str]:
+    calibrate(
+        [Setting("s", nodes=4)],
+        graphs=2,
+        options=SolveOptions(chains=1),
+        jobs=1,
+        executor=executor,
+        directory=directory,
+    )
+    return sorted((directory / "cells.jsonl").read_text().splitlines())
+
+
+def test_calibration_cells_are_the_same_wherever_they_are_computed(address: str, tmp_path: Path) -> None:
+    here = _calibrated(tmp_path / "here", None)
+    with workers(address) as executor:
+        there = _calibrated(tmp_path / "there", executor)
+    assert len(here) == 3  # what was asked, and two cells
+    assert [_untimed(line) for line in here] == [_untimed(line) for line in there]
+
+
+def _untimed(line: str) -> object:
+    found = json.loads(line)  # a cell, its rows, and a seal of both
+    if isinstance(found, list):
+        for row in found[1]:
+            assert row.pop("seconds") > 0.0
+    return found[:2] if isinstance(found, list) else found
+
+
+def test_many_graphs_at_once_have_the_bytes_of_each_alone(address: str, tmp_path: Path, capsys) -> None:
+    from tempose.io import write_graph
+
+    names = []
+    for seed in (1, 2):
+        names.append(str(tmp_path / f"g{seed}.g2o"))
+        write_graph(names[-1], simulate(5, seed=seed).graph)
+    how = ["--draws", "20", "--no-report"]
+    assert main(["solve", *names, "-o", str(tmp_path / "many"), "--cluster", address, *how]) == 0
+    assert "g1" in capsys.readouterr().out
+    for name in ("g1", "g2"):
+        assert main(["solve", str(tmp_path / f"{name}.g2o"), "-o", str(tmp_path / name), *how]) == 0
+        files = sorted(path.name for path in (tmp_path / name / "draws").iterdir() if path.suffix == ".npy")
+        for file in [*(f"draws/{one}" for one in files), "poses.csv", "covariances.csv"]:
+            if (tmp_path / name / file).exists():
+                assert (tmp_path / "many" / name / file).read_bytes() == (tmp_path / name / file).read_bytes(), file
+    bad = tmp_path / "bad.g2o"
+    bad.write_text("EDGE_SE3:QUAT 0 1\n")
+    assert main(["solve", names[0], str(bad), "-o", str(tmp_path / "some"), "--jobs", "1", "--draws", "0"]) == 1
+    assert "bad.g2o:1" in capsys.readouterr().out
+    assert (tmp_path / "some" / "g1" / "result.json").exists()
+
+
+def test_several_graphs_and_options_of_one_do_not_go_together(tmp_path: Path, capsys) -> None:
+    assert main(["solve", "a.g2o", "b.g2o", "-o", "x", "--truth", "t.g2o"]) == 2
+    assert "--truth is for one graph" in capsys.readouterr().err
+    assert main(["solve", "a.g2o", "p/a.csv", "-o", "x"]) == 2
+    assert "two of the graphs are called 'a'" in capsys.readouterr().err
