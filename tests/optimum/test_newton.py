@@ -16,9 +16,11 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
+from tempose.optimum import newton
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
+from tempose.optimum.starts import start_poses
 from tempose.optimum.trees import tree_poses
 from tempose.simulation import simulate
 
@@ -103,6 +105,24 @@ def test_newton_reaches_rounding_and_never_climbs(kind: str, prior: str) -> None
         energies = [step.potential for step in result.steps]
         assert all(b <= a * (1 + 1e-13) for a, b in zip(energies, energies[1:], strict=False))
         assert result.gradient_norm < 1e-8 * posterior.potential(start)
+
+
+@pytest.mark.parametrize("seed", [31, 32, 33])
+def test_soft_loops_take_as_many_steps_from_the_chordal_start_as_from_the_truth(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand nodes with 6° of noise and few closures: U is a valley that bends."""
+    made = simulate(1000, shape="trajectory", seed=seed, completeness=0.05, sigma_rot_deg=6.0)
+    curvature = Curvature(Posterior(made.graph))
+    start = start_poses(made.graph, "chordal", np.random.default_rng(0))
+    best, found = minimise(curvature, made.truth), minimise(curvature, start)
+    assert best.status == found.status == "converged" and best.is_minimum and found.is_minimum
+    assert found.potential == pytest.approx(best.potential, rel=1e-12)
+    assert len(found.steps) <= len(best.steps) + 4 <= 14
+    monkeypatch.setattr(newton, "_MOST_CORRECTIONS", 0)  # negative control: straight steps creep along the bend
+    straight = minimise(curvature, start)
+    assert straight.potential == pytest.approx(best.potential, rel=1e-12)
+    assert len(straight.steps) > 2 * len(found.steps)
 
 
 def test_optimum_does_not_depend_on_where_the_world_is() -> None:
