@@ -35,6 +35,7 @@ LAYERS = [
     ["model"],
     ["io", "simulation", "dynamics"],
     ["optimum"],
+    ["distributed"],
     ["outliers"],
     ["sampling"],
     ["analysis"],

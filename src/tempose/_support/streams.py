@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-PURPOSES = ("simulate", "start", "optimise", "chain", "tune", "corrupt", "calibrate", "resample", "check")
+PURPOSES = ("simulate", "start", "optimise", "chain", "tune", "corrupt", "calibrate", "resample", "check", "parts")
 
 
 def _sequence(seed: int, purpose: str, index: int) -> np.random.SeedSequence:

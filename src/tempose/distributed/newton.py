@@ -1,0 +1,358 @@
+"""Newton's method on a graph in parts, the covariances of all nodes, and exact draws of the Gaussian around the optimum."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tempose._support import streams
+from tempose._support.parallel import work_off
+from tempose._support.progress import Progress, ProgressHook, silent
+from tempose._typing import Array, Index, Mask
+from tempose.distributed import parts as work
+from tempose.distributed.dissection import Dissection, dissect
+from tempose.distributed.parts import At, Drawn, Part, Reduced, Spread, Step
+from tempose.errors import GraphError
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, analyze
+from tempose.optimum.hessian import Curvature
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass
+class Traffic:
+    """Bytes of arrays that went to the parts and came back, the files of the parts not counted."""
+
+    down: int = 0
+    up: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class InParts:
+    """The optimum of a graph in parts; made by :func:`minimise_in_parts`, and alive as long as its context.
+
+    Attributes
+    ----------
+    poses
+        The optimum.
+    potential
+        U there.
+    gradient_norm
+        Largest entry of the gradient, what is held left out.
+    decrement
+        What a further step is predicted to gain.
+    steps
+        Factorisations it took.
+    dissection
+        Which node is where.
+    traffic
+        What was moved.
+    """
+
+    poses: Poses
+    potential: float
+    gradient_norm: float
+    decrement: float
+    steps: int
+    dissection: Dissection
+    traffic: Traffic
+    _root: _Root = field(repr=False)
+
+    def covariances(self) -> Array:
+        """Covariances (n, 6, 6) of all nodes, in the gauge of the node that is held; zero for what is held."""
+        return self._root.covariances()
+
+    def draws(self, count: int, seed: int = 0) -> Array:
+        """Exact draws (count, n, 6) of the Gaussian around the optimum: rotation vectors in the world's frame, then positions."""
+        return self._root.draws(count, seed)
+
+
+@contextmanager
+def minimise_in_parts(
+    graph: PoseGraph,
+    start: Poses,
+    *,
+    parts: int = 4,
+    executor: Executor | None = None,
+    directory: str | Path | None = None,
+    max_steps: int = 100,
+    progress: ProgressHook = silent,
+) -> Iterator[InParts]:
+    """The optimum of a graph whose parts are worked on elsewhere, equal to that of one machine to rounding.
+
+    Parameters
+    ----------
+    graph
+        The graph. What it leaves undetermined is refused, the gauge apart.
+    start
+        Poses to start from.
+    parts
+        How many parts; several per worker need less memory each, and have more border.
+    executor
+        Where the parts are worked on: any pool of the standard library, or the workers of a cluster. Here, one after another, by
+        default.
+    directory
+        Where the parts are kept, a folder that all workers see; a temporary one by default.
+    max_steps
+        Of Newton's method.
+    progress
+        Told of the steps.
+
+    Raises
+    ------
+    GraphError
+        If the steps do not suffice, or a matrix stays singular.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = _Root(graph, start, parts, executor, str(directory or folder))
+        yield root.minimise(max_steps, progress)
+
+
+class _Root:
+    """The separators, and the hands that reach to the parts."""
+
+    def __init__(self, graph: PoseGraph, start: Poses, n_parts: int, executor: Executor | None, directory: str) -> None:
+        self.graph, self.executor, self.directory = graph, executor, directory
+        self.traffic = Traffic()
+        axes = graph.axes
+        curvature = Curvature(Posterior(graph))
+        held: Mask = curvature.held[:, axes]
+        whole: Mask = np.asarray(held.all(axis=1))
+        whole[curvature.rotation_anchor] = whole[curvature.position_anchor] = True
+        self.cut = dissect(graph.n_nodes, graph.edge_i, graph.edge_j, n_parts, whole)
+        self.between = self.cut.separators
+        self.b = len(axes)
+        start = start.select(graph.node_ids)
+        row = np.full(graph.n_nodes, -1, dtype=np.int64)
+        row[self.between] = np.arange(len(self.between))
+        owner = np.maximum(self.cut.part[graph.edge_i], self.cut.part[graph.edge_j])
+        self.inside: list[Index] = []
+        self.borders: list[Index] = []
+        for number in range(self.cut.n_parts):
+            inside = np.flatnonzero(self.cut.part == number)
+            mine = owner == number
+            touched = np.unique(np.concatenate([graph.edge_i[mine], graph.edge_j[mine]]))
+            border = touched[self.cut.part[touched] < 0]
+            nodes = np.concatenate([inside, border])
+            part = Part(_alone(graph.with_edges(mine).subgraph(nodes)), len(inside), held[nodes])
+            work.write_part(directory, number, part, start.wxyz[inside], start.position[inside])
+            self.inside.append(inside)
+            self.borders.append(row[border])
+        own = _alone(graph.with_edges(owner < 0).subgraph(self.between))
+        self.own = Part(own, 0, held[self.between])
+        self.poses = np.hstack([start.wxyz, start.position])[self.between]
+        self.state = 0
+        self.pairs, self.places = self._pattern()
+        self.symbolic = analyze(len(self.between), self.pairs[:, 0], self.pairs[:, 1], block=self.b)
+        self.factor: Factor | None = None
+
+    def _pattern(self) -> tuple[Index, list[Index]]:
+        """Pairs (e, 2) of separators that some part or edge joins, and where in them those of each part are."""
+        source, target = self.own.ends
+        found = [np.column_stack([source, target])]
+        for border in self.borders:
+            a, b = np.tril_indices(len(border), -1)
+            found.append(np.column_stack([border[a], border[b]]))
+        size = np.cumsum([0, *map(len, found)])
+        return np.concatenate(found), [np.arange(*ends) for ends in zip(size[1:-1], size[2:], strict=True)]
+
+    # ------------------------------------------------------------------ the way down and back
+
+    def _at(self, exact: bool, damping: float) -> list[At]:
+        return [
+            At(self.directory, k, self.state, self.poses[border], exact, damping)
+            for k, border in enumerate(self.borders)
+        ]
+
+    def _all(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        """What the parts make of their tasks, in order."""
+        found: dict[int, R] = {}
+        if self.executor is None:
+            found = {k: function(task) for k, task in enumerate(tasks)}
+        else:
+            numbered = _Numbered(function)
+            for (k, _), result in work_off(numbered, list(enumerate(tasks)), executor=self.executor):
+                found[k] = result
+        self.traffic.down += sum(map(_bytes, tasks))
+        self.traffic.up += sum(map(_bytes, found.values()))
+        return [found[k] for k in range(len(tasks))]
+
+    def _reduce(self, exact: bool, damping: float) -> tuple[list[At], list[Reduced], Factor, float, Array] | None:
+        """Everything eliminated but the separators: their factor, U, and their gradient; ``None`` if not positive definite."""
+        at = self._at(exact, damping)
+        found = self._all(work.eliminate, at)
+        if any(one.matrix is None for one in found):
+            return None
+        b, s = self.b, len(self.between)
+        value, gradient = self.own.gradient(self.poses[:, :4], self.poses[:, 4:])
+        diagonal, own = Curvature(self.own.posterior).blocks(self.poses[:, :4], self.poses[:, 4:], exact=exact)
+        off = np.zeros((len(self.pairs), b, b))
+        off[: len(own)] = own
+        k = np.arange(b)
+        reduced = gradient.copy()
+        for border, place, one in zip(self.borders, self.places, found, strict=True):
+            assert one.matrix is not None
+            S = one.matrix.reshape(len(border), b, len(border), b).transpose(0, 2, 1, 3)
+            diagonal[border] += S[np.arange(len(border)), np.arange(len(border))]
+            off[place] = S[np.tril_indices(len(border), -1)]
+            reduced[border] += one.gradient.reshape(-1, b)
+            value += one.energy
+        if damping:
+            scale = np.abs(diagonal[:, k, k])
+            diagonal[:, k, k] += damping * np.maximum(scale, 1e-12 * scale.max(initial=0.0))
+        free = ~self.own.held
+        diagonal *= free[:, :, None] & free[:, None, :]
+        off *= free[self.pairs[:, 0]][:, :, None] & free[self.pairs[:, 1]][:, None, :]
+        diagonal[:, k, k] += ~free
+        try:
+            factor = self.symbolic.factor(diagonal, off)
+        except NotPositiveDefiniteError:
+            return None
+        return at, found, factor, value, np.where(free, reduced, 0.0).reshape(s, b)
+
+    # ------------------------------------------------------------------ Newton
+
+    def minimise(self, max_steps: int, progress: ProgressHook) -> InParts:
+        """Steps with the exact Hessian where it is positive definite, else with Gauss–Newton's, damped where U would rise."""
+        damping, exact, last = 0.0, True, False
+        for step in range(max_steps):
+            made = self._reduce(exact, damping)
+            if made is None:
+                if not exact:
+                    raise GraphError(
+                        "a part of the graph is singular: something in it is not determined, or nearly so; solve it whole"
+                    )
+                exact = False
+                continue
+            at, found, factor, value, reduced = made
+            delta = -factor.solve(reduced.reshape(-1)).reshape(reduced.shape)
+            decrement = 0.5 * (sum(one.gain for one in found) - float(np.sum(reduced * delta)))
+            norm = max([float(np.abs(reduced).max(initial=0.0)), *(one.norm for one in found)])
+            progress(Progress("optimum", step, max_steps))
+            noise = 1e-15 * np.sqrt(max(self.graph.n_edges, 1)) * abs(value) + 1e-300
+            settled = decrement <= 10.0 * noise and exact
+            if settled and last:
+                return self._result(value, norm, decrement, step + 1)
+            moved = self._moved(delta)
+            trial = self.state + 1
+            steps = [
+                Step(one, delta[border], moved[border], trial) for one, border in zip(at, self.borders, strict=True)
+            ]
+            after = self._all(work.descend, steps)
+            new_value = self.own.gradient(moved[:, :4], moved[:, 4:])[0] + sum(energy for energy, _ in after)
+            last = settled
+            if new_value <= value + (noise if settled else 0.0):
+                gain = (value - new_value) / decrement if decrement > 0.0 else 1.0
+                self.poses, self.state = moved, trial
+                damping = 0.0 if gain > 0.25 and damping < 1e-6 else damping * (0.1 if gain > 0.5 else 1.0)
+                exact = True
+            elif settled:
+                return self._result(value, norm, decrement, step + 1)
+            else:
+                damping = max(10.0 * damping, 1e-4)
+                if damping > 1e12:
+                    raise GraphError("no step lowers U although its gradient is not zero; solve it whole")
+        raise GraphError(f"{max_steps} steps did not suffice for the graph in parts; give a better start")
+
+    def _moved(self, delta: Array) -> Array:
+        """The separators after a step (s, b)."""
+        full = np.zeros((len(delta), 6))
+        full[:, self.graph.axes] = np.where(self.own.held, 0.0, delta)
+        wxyz = quat.normalize(quat.multiply(quat.exp(full[:, :3]), self.poses[:, :4]))
+        return np.hstack([wxyz, self.poses[:, 4:] + full[:, 3:]])
+
+    def _result(self, value: float, norm: float, decrement: float, steps: int) -> InParts:
+        out = np.empty((self.graph.n_nodes, 7))
+        out[self.between] = self.poses
+        for number, inside in enumerate(self.inside):
+            out[inside] = work.read_state(self.directory, number, self.state)
+        poses = Poses(self.graph.node_ids, out[:, :4], out[:, 4:])
+        return InParts(poses, value, norm, decrement, steps, self.cut, self.traffic, self)
+
+    # ------------------------------------------------------------------ the Gaussian around the optimum
+
+    def _final(self) -> tuple[list[At], Factor]:
+        if self.factor is None:
+            made = self._reduce(True, 0.0)
+            if made is None:
+                raise GraphError("the Hessian at the optimum is not positive definite: no Gaussian fits there")
+            self.factor = made[2]
+        return self._at(True, 0.0), self.factor
+
+    def covariances(self) -> Array:
+        """See :meth:`InParts.covariances`."""
+        at, factor = self._final()
+        diagonal, off = factor.selected_inverse()
+        b, held = self.b, self.own.held
+        diagonal = diagonal * ~(held[:, :, None] | held[:, None, :])
+        off = off * ~(held[self.pairs[:, 0]][:, :, None] | held[self.pairs[:, 1]][:, None, :])
+        tasks = []
+        for one, border, place in zip(at, self.borders, self.places, strict=True):
+            k = len(border)
+            sigma = np.zeros((k, k, b, b))
+            lower = np.tril_indices(k, -1)
+            sigma[lower] = off[place]
+            sigma[lower[1], lower[0]] = np.swapaxes(off[place], 1, 2)
+            sigma[np.arange(k), np.arange(k)] = diagonal[border]
+            values, vectors = np.linalg.eigh(sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b))
+            tasks.append(Spread(one, vectors * np.sqrt(np.maximum(values, 0.0))))
+        out = np.zeros((self.graph.n_nodes, 6, 6))
+        axes = self.graph.axes
+        for rows, blocks in zip(
+            [self.between, *self.inside], [diagonal, *self._all(work.marginals, tasks)], strict=True
+        ):
+            out[rows[:, None, None], axes[:, None], axes] = blocks
+        return out
+
+    def draws(self, count: int, seed: int) -> Array:
+        """See :meth:`InParts.draws`."""
+        at, factor = self._final()
+        b, s = self.b, len(self.between)
+        z = streams.generator(seed, "parts", 0).standard_normal((count, s * b)).T
+        x = factor.solve_Lt(np.ascontiguousarray(z)).reshape(s, b, count)
+        x = np.where(self.own.held[:, :, None], 0.0, x)
+        tasks = [
+            Drawn(one, x[border].reshape(len(border) * b, count), seed)
+            for one, border in zip(at, self.borders, strict=True)
+        ]
+        out = np.zeros((count, self.graph.n_nodes, 6))
+        for rows, found in zip([self.between, *self.inside], [x, *self._all(work.draw, tasks)], strict=True):
+            out[:, rows[:, None], self.graph.axes] = found.transpose(2, 0, 1)
+        return out
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A function of numbered tasks, which can be told apart when they come back."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, task: tuple[int, Any]) -> Any:
+        return self.function(task[1])
+
+
+def _alone(graph: PoseGraph) -> PoseGraph:
+    """The same without what no part needs: starts, words, where it came from."""
+    return replace(graph, initial=None, notices=(), origin={})
+
+
+def _bytes(value: Any) -> int:
+    """Bytes of the arrays in a task or a result."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    fields = (
+        vars(value).values() if hasattr(value, "__dataclass_fields__") else value if isinstance(value, tuple) else ()
+    )
+    return sum(map(_bytes, fields))

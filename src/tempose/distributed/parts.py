@@ -1,0 +1,328 @@
+"""What the workers do: eliminate the interior of a part, and find it again from its border.
+
+Every function here is a pure function of its task and of files that do not change: whichever worker gets a task computes the same.
+A worker keeps the last factor it made, which the next task of the same part can often use.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tempose._support import streams
+from tempose._support.files import write_atomically
+from tempose._typing import Array, Index, Mask
+from tempose.geometry import quaternion as quat
+from tempose.model.graph import PoseGraph
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
+from tempose.optimum.hessian import Curvature
+
+COLUMNS = 96
+"""Columns of H_II⁻¹ H_IB that are in memory at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a graph: its nodes, the interior first and then its border, and the edges that touch the interior.
+
+    Attributes
+    ----------
+    graph
+        Of these nodes and edges.
+    n_interior
+        How many nodes are inside.
+    held
+        Coordinates (n, b) that do not change, on the graph's axes.
+    """
+
+    graph: PoseGraph
+    n_interior: int
+    held: Mask
+
+    @property
+    def n_border(self) -> int:
+        """How many nodes are on the border."""
+        return self.graph.n_nodes - self.n_interior
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Of the edges of this part alone."""
+        return Posterior(self.graph)
+
+    @cached_property
+    def ends(self) -> tuple[Index, Index]:
+        """Rows and columns (m,) of the blocks off the diagonal."""
+        table = self.posterior.edge_table
+        return table.source.astype(np.int64), np.repeat(np.arange(self.graph.n_nodes), np.diff(table.start))
+
+    @cached_property
+    def inner(self) -> Index:
+        """Edges with both ends inside."""
+        source, target = self.ends
+        return np.flatnonzero((source < self.n_interior) & (target < self.n_interior))
+
+    @cached_property
+    def symbolic(self) -> Symbolic:
+        """Order of elimination of the interior."""
+        source, target = self.ends
+        b = len(self.graph.axes)
+        return analyze(self.n_interior, source[self.inner], target[self.inner], block=b)
+
+    def gradient(self, wxyz: Array, position: Array) -> tuple[float, Array]:
+        """U of the part's edges, and its gradient (n, b), zero where held."""
+        value, gradient = self.posterior.gradient_at(wxyz, position)
+        return value, np.where(self.held, 0.0, gradient[:, self.graph.axes])
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """A part, and where it is: what every task says.
+
+    Attributes
+    ----------
+    directory, part
+        Where the files are, and which part.
+    state
+        Number of the poses of the interior, which are in a file.
+    border
+        Poses (k, 7) of the border: wxyz, position.
+    exact, damping
+        Which matrix: the Hessian or Gauss–Newton's, and the share of its diagonal that is added.
+    """
+
+    directory: str
+    part: int
+    state: int
+    border: Array
+    exact: bool = True
+    damping: float = 0.0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        return self.directory, self.part, self.state, self.exact, self.damping, self.border.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """What a part says about its border; nothing but its energy if its matrix is not positive definite."""
+
+    energy: float
+    norm: float
+    """Largest entry of the gradient inside."""
+    gain: float = 0.0
+    """``g_Iᵀ H_II⁻¹ g_I``."""
+    matrix: Array | None = None
+    """S (k b, k b)."""
+    gradient: Array = field(default_factory=lambda: np.empty(0))
+    """r (k b,)."""
+
+
+def part_file(directory: str | Path, part: int) -> Path:
+    """Where a part is kept."""
+    return Path(directory) / f"part-{part:05d}.pickle"
+
+
+def state_file(directory: str | Path, part: int, state: int) -> Path:
+    """Where the poses of its interior are kept."""
+    return Path(directory) / f"state-{part:05d}-{state}.npy"
+
+
+def write_part(directory: str | Path, number: int, part: Part, wxyz: Array, position: Array) -> None:
+    """Keep a part and the poses (n, 4), (n, 3) of its interior, which become state 0."""
+    write_atomically(part_file(directory, number), pickle.dumps(part))
+    _write_state(directory, number, 0, np.hstack([wxyz, position]))
+
+
+def _write_state(directory: str | Path, part: int, state: int, poses: Array) -> None:
+    path = state_file(directory, part, state)
+    write_atomically(path, poses.astype(np.float64).tobytes())
+
+
+def read_state(directory: str | Path, part: int, state: int) -> Array:
+    """Poses (n, 7) of the interior of a part."""
+    return np.frombuffer(state_file(directory, part, state).read_bytes()).reshape(-1, 7)
+
+
+class Eliminated:
+    """A part whose interior is eliminated."""
+
+    def __init__(self, part: Part, at: At) -> None:
+        self.part = part
+        inside = read_state(at.directory, at.part, at.state)
+        self.wxyz = np.concatenate([inside[:, :4], at.border[:, :4]])
+        self.position = np.concatenate([inside[:, 4:], at.border[:, 4:]])
+        self.energy, self.gradient = part.gradient(self.wxyz, self.position)
+        n, b = part.n_interior, len(part.graph.axes)
+        curvature = Curvature(part.posterior)
+        diagonal, off = curvature.blocks(self.wxyz, self.position, exact=at.exact)
+        k = np.arange(b)
+        if at.damping:
+            scale = np.abs(diagonal[:n, k, k])
+            diagonal[:n, k, k] += at.damping * np.maximum(scale, 1e-12 * scale.max(initial=0.0))
+        source, target = part.ends
+        free = ~part.held
+        diagonal *= free[:, :, None] & free[:, None, :]
+        off *= free[source][:, :, None] & free[target][:, None, :]
+        self.border = diagonal[n:]
+        diagonal[:n, k, k] += part.held[:n]
+        self.cross = _cross(part, off)
+        self.factor: Factor = part.symbolic.factor(diagonal[:n], off[part.inner])
+
+    def reduced(self) -> Reduced:
+        """What is left for the border."""
+        n, b = self.part.n_interior, self.border.shape[-1]
+        inside, own = self.gradient[:n].reshape(-1), self.gradient[n:].reshape(-1)
+        solved = self.factor.solve(inside) if n else inside
+        size = self.part.n_border * b
+        S = np.zeros((size, size))
+        for row, block in enumerate(self.border):
+            S[row * b : (row + 1) * b, row * b : (row + 1) * b] = block
+        for begin in range(0, size if n else 0, COLUMNS):
+            some = slice(begin, begin + COLUMNS)
+            S[:, some] -= self.cross.T @ self.factor.solve(self.cross[:, some].toarray())
+        S = 0.5 * (S + S.T)
+        norm = float(np.abs(inside).max(initial=0.0))
+        return Reduced(self.energy, norm, float(inside @ solved), S, own - self.cross.T @ solved)
+
+    def inside_from(self, border: Array, right: Array) -> Array:
+        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …)."""
+        return self.factor.solve(right - self.cross @ border) if self.part.n_interior else right
+
+
+def _cross(part: Part, off: Array) -> csr_array:
+    """H_IB (n b, k b)."""
+    n, b = part.n_interior, off.shape[-1]
+    source, target = part.ends
+    out = np.flatnonzero((source < n) & (target >= n))
+    back = np.flatnonzero((source >= n) & (target < n))
+    rows = np.concatenate([source[out], target[back]])
+    columns = np.concatenate([target[out], source[back]]) - n
+    blocks = np.concatenate([off[out], np.swapaxes(off[back], 1, 2)])
+    k = np.arange(b)
+    at = (rows[:, None, None] * b + k[:, None], columns[:, None, None] * b + k)
+    row, column = (np.broadcast_to(x, blocks.shape).reshape(-1) for x in at)
+    return csr_array((blocks.reshape(-1), (row, column)), shape=(n * b, part.n_border * b))
+
+
+class _Kept:
+    """The last part that this process has worked on: one, so that memory is that of one."""
+
+    def __init__(self) -> None:
+        self.part: tuple[tuple[str, int], Part] | None = None
+        self.eliminated: tuple[tuple[object, ...], Eliminated] | None = None
+
+    def of(self, at: At) -> Eliminated:
+        """A part with its interior eliminated."""
+        if self.eliminated is not None and self.eliminated[0] == at.key:
+            return self.eliminated[1]
+        self.eliminated = None
+        made = Eliminated(self.part_of(at), at)
+        self.eliminated = at.key, made
+        return made
+
+    def part_of(self, at: At) -> Part:
+        """A part, from its file unless it was the last."""
+        name = at.directory, at.part
+        if self.part is None or self.part[0] != name:
+            self.part = self.eliminated = None
+            self.part = name, pickle.loads(part_file(*name).read_bytes())
+        return self.part[1]
+
+
+_kept = _Kept()
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def eliminate(at: At) -> Reduced:
+    """Eliminate the interior of a part."""
+    try:
+        return _kept.of(at).reduced()
+    except NotPositiveDefiniteError:
+        return Reduced(np.nan, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of the border, of which that of the interior follows.
+
+    Attributes
+    ----------
+    at
+        Before it.
+    delta
+        Change (k, b) of the border.
+    border
+        Its poses (k, 7) afterwards.
+    state
+        Number of the poses of the interior afterwards.
+    """
+
+    at: At
+    delta: Array
+    border: Array
+    state: int
+
+
+def descend(step: Step) -> tuple[float, float]:
+    """Move the interior as the border asks; U of the part's edges there, and the largest entry of the gradient inside."""
+    at = step.at
+    made = _kept.of(at)
+    part, n = made.part, made.part.n_interior
+    b = step.delta.shape[1]
+    delta = made.inside_from(step.delta.reshape(-1), -made.gradient[:n].reshape(-1)).reshape(n, b)
+    moved = np.zeros((n, 6))
+    moved[:, part.graph.axes] = np.where(part.held[:n], 0.0, delta)
+    wxyz = quat.normalize(quat.multiply(quat.exp(moved[:, :3]), made.wxyz[:n]))
+    position = made.position[:n] + moved[:, 3:]
+    _write_state(at.directory, at.part, step.state, np.hstack([wxyz, position]))
+    everywhere = np.concatenate([wxyz, step.border[:, :4]]), np.concatenate([position, step.border[:, 4:]])
+    value, gradient = part.gradient(*everywhere)
+    return value, float(np.abs(gradient[:n]).max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The covariance of the border, as C with C Cᵀ = Σ_BB (k b, k b)."""
+
+    at: At
+    root: Array
+
+
+def marginals(task: Spread) -> Array:
+    """Covariances (n, b, b) of the nodes inside."""
+    made = _kept.of(task.at)
+    n, b = made.part.n_interior, made.border.shape[-1]
+    out, _ = made.factor.selected_inverse()
+    for begin in range(0, task.root.shape[1], COLUMNS):
+        moved = made.factor.solve(made.cross @ task.root[:, begin : begin + COLUMNS]).reshape(n, b, -1)
+        out += moved @ np.swapaxes(moved, 1, 2)
+    held = made.part.held[:n]
+    return np.asarray(out * ~(held[:, :, None] | held[:, None, :]))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Draws of the border (k b, count), of which those of the interior follow."""
+
+    at: At
+    border: Array
+    seed: int
+
+
+def draw(task: Drawn) -> Array:
+    """Draws (n, b, count) of the nodes inside, displacements from the optimum."""
+    made = _kept.of(task.at)
+    n, b = made.part.n_interior, made.border.shape[-1]
+    count = task.border.shape[1]
+    z = streams.generator(task.seed, "parts", task.at.part + 1).standard_normal((count, n * b)).T
+    x = made.factor.solve_Lt(np.ascontiguousarray(z)) + made.inside_from(task.border, np.zeros((n * b, count)))
+    return np.asarray(np.where(made.part.held[:n, :, None], 0.0, x.reshape(n, b, count)))
