@@ -163,6 +163,24 @@ def test_wrong_edges_do_not_widen_and_a_sharp_core_does_not_narrow() -> None:
     assert sigma[1] == pytest.approx(sigma[0], rel=0.2)
 
 
+def test_few_residuals_that_are_small_by_chance_do_not_narrow_error_bars() -> None:
+    """Of a chain with few loop closures or none, residuals say hardly anything about the noise: those of a tree are zero."""
+    ratio = []
+    for seed in range(6):
+        world = simulate(
+            30, shape="trajectory", completeness=0.08, sigma_rot_deg=SIGMA_DEG, sigma_trans=SIGMA, seed=seed
+        )
+        posterior, poses = fitted(world.graph, world.truth)
+        shared, gauge = shared_laplace(posterior, poses), Gauge.parse(world.graph, "anchor")
+        assert shared is not None
+        own = Laplace(
+            Curvature(posterior), poses, 1.0, Curvature(posterior).factor(poses.wxyz, poses.position, exact=False)
+        )
+        sigma = [np.einsum("naa->na", one.marginals(gauge))[1:] for one in (shared, own)]
+        ratio.append(float(np.min(sigma[0] / sigma[1])))
+    assert min(ratio) > 1.0 - 1e-6
+
+
 def test_a_solve_says_what_its_error_bars_assume_and_keeps_it(tmp_path: Path) -> None:
     world = simulate(8, seed=2)
     plain = solve(world.graph, draws=40, certify=False)

@@ -11,7 +11,7 @@ It is compared with that of errors as long as the residuals, but of random direc
 long ones, as heavy tails have, count as they are. The p-value is that of a Monte Carlo test for too large a T.
 
 If errors are shared, neither a sharp core nor many edges make a node sure. The error bars are then those of the ordinary problem of
-the kept edges, its noise the root mean square of their residuals. Where ids are an order in time, the edges between two places,
+the kept edges, its noise the root mean square of their residuals, or that of the fit if it is larger. Where ids are an order in time, the edges between two places,
 each a stretch of the way, count as one, as they do in verdicts (:mod:`tempose.outliers.clusters`), and links between consecutive
 ids count as they are; else :data:`EDGES_AS_ONE` edges count as one.
 """
@@ -181,7 +181,8 @@ def shared_laplace(posterior: Posterior, estimate: Poses, beta: float = 1.0) -> 
     scales = []
     for count, part in zip(numbers, (slice(0, 3), slice(3, 6)), strict=True):
         expected = max(left, _LEAST_LEFT) * float(count[motions].sum())
-        scales.append(float(np.sqrt(squares[motions, part].sum() / expected)) if expected >= 1.0 else 1.0)
+        shown = float(np.sqrt(squares[motions, part].sum() / expected)) if expected >= 1.0 else 1.0
+        scales.append(max(shown, 1.0))  # a few residuals may be small by chance: no reason to be surer than the fit
     curvature = Curvature(Posterior(Parameters(scales[0], scales[1], 1.0, np.inf, 1.0).graph(graph)))
     try:
         factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
