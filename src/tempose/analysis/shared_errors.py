@@ -11,9 +11,9 @@ It is compared with that of errors as long as the residuals, but of random direc
 long ones, as heavy tails have, count as they are. The p-value is that of a Monte Carlo test for too large a T.
 
 If errors are shared, neither a sharp core nor many edges make a node sure. The error bars are then those of the ordinary problem of
-the kept edges, its noise the root mean square of their residuals, or that of the fit if it is larger. Where ids are an order in time, the edges between two places,
-each a stretch of the way, count as one, as they do in verdicts (:mod:`tempose.outliers.clusters`), and links between consecutive
-ids count as they are; else :data:`EDGES_AS_ONE` edges count as one.
+the kept edges, its noise the root mean square of their residuals, or that of the fit if it is larger. Where ids are an order in
+time, the edges between two places, each a stretch of the way, count as one, as they do in verdicts
+(:mod:`tempose.outliers.clusters`), and links between consecutive ids count as they are; else :data:`EDGES_AS_ONE` count as one.
 """
 
 from __future__ import annotations
