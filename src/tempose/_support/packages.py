@@ -23,6 +23,7 @@ _EXTRAS = {
     "rerun": "clouds",
     "pyproj": "geo",
     "distributed": "cluster",
+    "pymetis": "large",
 }
 
 

@@ -26,7 +26,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
-from tempose.optimum.relaxations import known_order
+from tempose.optimum.relaxations import known_order, remember_order
 
 _LITTLE, _REGULAR = (
     1e-9,
@@ -165,8 +165,12 @@ class Curvature:
     def symbolic(self) -> Symbolic:
         """Ordering and fill, computed once for the graph; edges of fixed nodes, which are held, are left out."""
         graph, source = self.posterior.graph, self.posterior.edge_table.source
-        order = known_order(graph) if len(self.inner) == graph.n_edges else None
-        return analyze(graph.n_nodes, source[self.inner], self._target[self.inner], block=len(graph.axes), order=order)
+        whole = len(self.inner) == graph.n_edges
+        order = known_order(graph) if whole else None
+        found = analyze(graph.n_nodes, source[self.inner], self._target[self.inner], block=len(graph.axes), order=order)
+        if whole:
+            remember_order(graph, found.first_order)
+        return found
 
     def blocks(self, wxyz: Array, position: Array, *, exact: bool = True) -> tuple[Array, Array]:
         """Diagonal blocks (n, b, b) and edge blocks (m, b, b) on the graph's axes, gauge not yet held."""

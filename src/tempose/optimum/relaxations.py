@@ -30,12 +30,14 @@ from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
 from tempose.numerics.laplacian import Laplacian
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
+from tempose.numerics.sparse.ordering import Order
 from tempose.optimum.joining import joined, nearest_rotations, rotation_parts
 from tempose.optimum.merged import fixed_poses, merged, placed
 from tempose.optimum.trees import most_certain_tree, rotation_weights, tree_poses
 
 _DENSE_UP_TO = 40  # nodes: below this a dense eigensolver is quicker than a sparse one
 _factors: weakref.WeakKeyDictionary[PoseGraph, Factor | None] = weakref.WeakKeyDictionary()
+_orders: weakref.WeakKeyDictionary[PoseGraph, Order] = weakref.WeakKeyDictionary()
 _patterns: weakref.WeakKeyDictionary[PoseGraph, dict[int, Symbolic]] = weakref.WeakKeyDictionary()
 
 
@@ -43,16 +45,23 @@ def pattern(graph: PoseGraph, block: int) -> Symbolic:
     """The analysed sparsity pattern of a graph, one block per node and edge; kept as long as the graph lives."""
     known = _patterns.setdefault(graph, {})
     if block not in known:
-        known[block] = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=block, order=known_order(graph))
+        order = known_order(graph)
+        known[block] = analyze(graph.n_nodes, graph.edge_i, graph.edge_j, block=block, order=order)
+        remember_order(graph, known[block].first_order)
     return known[block]
 
 
-def known_order(graph: PoseGraph) -> Index | None:
+def known_order(graph: PoseGraph) -> Order | None:
     """The order of elimination that was found good for the pattern of a graph, if it was looked for.
 
     It is what a search would find again, so that no result depends on what was computed before.
     """
-    return next((one.first_order for one in _patterns.get(graph, {}).values()), None)
+    return _orders.get(graph)
+
+
+def remember_order(graph: PoseGraph, order: Order) -> None:
+    """Keep the order that was found for the pattern of a graph as long as the graph lives."""
+    _orders[graph] = order
 
 
 def chordal_rotations(graph: PoseGraph, weights: ArrayLike | None = None) -> Array:

@@ -12,6 +12,7 @@ from tempose.analysis.overview import precisions
 from tempose.analysis.summary import median_sigma
 from tempose.model.gauge import FRAME, ORDER
 from tempose.model.graph import PoseGraph
+from tempose.optimum.relaxations import known_order
 from tempose.sampling.draws import Draws
 from tempose.solution.answers import Answers
 from tempose.solution.words import draw_counts, headline
@@ -62,6 +63,7 @@ def bare_facts(solution: Answers) -> dict[str, Any]:
             "status": solution.optimiser_status,
             "notices": list(solution.optimum_notices),
             "doubts": [[doubt, plain(value)] for doubt, value in solution.doubts],
+            "elimination_order": None if (order := known_order(solution.graph)) is None else order.kind,
         },
         "origin": dict(solution.graph.origin),
         "edges_measure": solution.graph.measures,

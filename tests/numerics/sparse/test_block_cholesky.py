@@ -10,7 +10,8 @@ import pytest
 from scipy.linalg import block_diag
 
 from tempose.errors import ArgumentError, GraphError, TemposeError
-from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, repeated
+from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, ordering, repeated
+from tempose.numerics.sparse.block_cholesky import _adjacency
 
 
 def dense(n, block, pairs, diag, off):
@@ -435,3 +436,52 @@ def test_public_graphs(name):
     k = rng.integers(0, len(pairs), 20)
     np.testing.assert_allclose(factor.inverse_blocks(pairs[k, 0], pairs[k, 1]), cross[k], atol=1e-11)
     np.testing.assert_allclose(factor.inverse_blocks(pairs[k, 0], pairs[k, 0]), marginal[pairs[k, 0]], atol=1e-11)
+
+
+class TestOrdering:
+    """Minimum degree beside nested dissection: permutations, and the cheaper of the two."""
+
+    @staticmethod
+    def cube(k: int) -> tuple[int, np.ndarray]:
+        v = np.arange(k**3).reshape(k, k, k)
+        ends = [(v[:-1], v[1:]), (v[:, :-1], v[:, 1:]), (v[:, :, :-1], v[:, :, 1:])]
+        return k**3, np.concatenate([np.column_stack([a.ravel(), b.ravel()]) for a, b in ends])
+
+    def test_operations_are_those_of_the_factor(self):
+        n, pairs = SHAPES["random"]
+        graph = _adjacency(n, pairs)
+        order = ordering.minimum_degree(graph)
+        filled = dense(n, 1, pairs, np.full((n, 1, 1), 100.0), np.full((len(pairs), 1, 1), -1.0))[np.ix_(order, order)]
+        below = (np.abs(np.linalg.cholesky(filled)) > 0.0).sum(axis=0).astype(float)  # its diagonal included
+        assert ordering.operations(graph, order) == pytest.approx(0.5 * np.sum(below * (below + 1)))
+        assert ordering.operations(graph, np.arange(n)) > ordering.operations(graph, order)  # negative control
+
+    def test_nested_dissection_is_kept_where_it_is_cheaper(self, monkeypatch: pytest.MonkeyPatch):
+        pytest.importorskip("pymetis")
+        n, pairs = self.cube(12)
+        graph = _adjacency(n, pairs)
+        assert ordering.fill_reducing_order(graph).kind == "minimum degree"  # small graphs do not depend on METIS
+        monkeypatch.setattr(ordering, "LARGE", n)
+        found = ordering.fill_reducing_order(graph)
+        assert found.kind == "nested dissection"
+        np.testing.assert_array_equal(np.sort(found.nodes), np.arange(n))
+        np.testing.assert_array_equal(ordering.nested_dissection(graph), found.nodes)
+        assert ordering.operations(graph, found.nodes) < 0.9 * ordering.operations(
+            graph, ordering.minimum_degree(graph)
+        )
+        chain = _adjacency(n, np.column_stack([np.arange(n - 1), np.arange(1, n)]))
+        assert ordering.fill_reducing_order(chain).kind == "minimum degree"
+
+    def test_a_graph_in_another_order_has_the_same_solution(self, monkeypatch: pytest.MonkeyPatch):
+        pytest.importorskip("pymetis")
+        n, pairs = self.cube(8)
+        pairs, diag, off = problem(np.random.default_rng(3), n, pairs, 3)
+        rhs = np.random.default_rng(4).normal(size=3 * n)
+        ours = analyze(n, pairs[:, 0], pairs[:, 1], block=3)
+        monkeypatch.setattr(ordering, "LARGE", n)
+        theirs = analyze(n, pairs[:, 0], pairs[:, 1], block=3)
+        assert (ours.ordering, theirs.ordering) == ("minimum degree", "nested dissection")
+        a, b = (s.factor(diag, off) for s in (ours, theirs))
+        np.testing.assert_allclose(a.solve(rhs), b.solve(rhs), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(a.selected_inverse()[1], b.selected_inverse()[1], rtol=1e-9, atol=1e-12)
+        assert not np.array_equal(a.solve(rhs), b.solve(rhs))  # negative control: it is another order

@@ -39,14 +39,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array
 
 from tempose._typing import Array, Index
 from tempose.errors import ArgumentError, GraphError, TemposeError
 
 from . import _numeric, _symbolic
 from ._dense import PADDING
+from .ordering import Order, fill_reducing_order, inverse
 
 
 class NotPositiveDefiniteError(TemposeError):
@@ -80,7 +80,9 @@ class Symbolic:
     order
         (n,) elimination order: block row j of the permuted matrix P A Pᵀ is node ``order[j]``.
     first_order
-        (n,) the same before it was sorted by the elimination tree: what another analysis of the pattern may start from.
+        The same before it was sorted by the elimination tree: what another analysis of the pattern may start from.
+    ordering
+        What kind of order it is (:mod:`tempose.numerics.sparse.ordering`).
     pairs
         (e, 2) the off-diagonal block positions, as given.
     nonzeros
@@ -89,7 +91,7 @@ class Symbolic:
         Floating point operations of one numeric factorisation.
     """
 
-    def __init__(self, n: int, pairs: Index, block: int, order: Index | None = None) -> None:
+    def __init__(self, n: int, pairs: Index, block: int, order: Order | None = None) -> None:
         self.n = n
         self.block = block
         self.pairs = pairs
@@ -98,21 +100,22 @@ class Symbolic:
         graph = _adjacency(n, pairs)
         indptr, indices = graph.indptr, graph.indices
 
-        order = _fill_reducing_order(graph) if order is None else order
-        self.first_order = order
-        parent = _symbolic.elimination_tree(indptr, indices, order, _inverse(order))
+        self.first_order = fill_reducing_order(graph) if order is None else order
+        self.ordering = self.first_order.kind
+        nodes = self.first_order.nodes
+        parent = _symbolic.elimination_tree(indptr, indices, nodes, inverse(nodes))
         post = _symbolic.postorder(parent)
-        order, parent = order[post], _renumber(parent, post)
-        count = _symbolic.column_counts(indptr, indices, order, _inverse(order), parent)
+        nodes, parent = nodes[post], _renumber(parent, post)
+        count = _symbolic.column_counts(indptr, indices, nodes, inverse(nodes), parent)
         label = _symbolic.supernodes(parent, count, block)
         # amalgamation moves the columns of an absorbed child next to those of its parent
         post = np.argsort(label, kind="stable")
-        order, parent, label = order[post], _renumber(parent, post), label[post]
-        rank = _inverse(order)
+        nodes, parent, label = nodes[post], _renumber(parent, post), label[post]
+        rank = inverse(nodes)
         start = np.searchsorted(label, np.arange(label[-1] + 2 if n else 1))
         above = parent[start[1:] - 1]
         supernode_parent = np.where(above < 0, -1, label[above])
-        pointer, rows = _symbolic.supernode_rows(indptr, indices, order, rank, label, supernode_parent)
+        pointer, rows = _symbolic.supernode_rows(indptr, indices, nodes, rank, label, supernode_parent)
 
         columns, below = np.diff(start) * block, np.diff(pointer) * block
         panel = _offsets((columns + below) * columns)
@@ -138,14 +141,14 @@ class Symbolic:
         position = panel[front] + (place(front, low) + (high - start[front]) * height) * block
         by_front = np.argsort(front, kind="stable")
 
-        self.order = order
+        self.order = nodes
         self.nonzeros = int(panel[-1])
         k, u = columns.astype(float), below.astype(float)
         self.flops = float((k**3 / 3 + k * k * u + k * u * u).sum())
         self._tree = _numeric.Tree(
             block=block,
             tallest=int((columns + below).max(initial=0)) // block,
-            order=order,
+            order=nodes,
             start=start,
             pointer=pointer,
             rows=rows,
@@ -304,7 +307,9 @@ class Factor:
         return f"Factor({self.symbolic!r})"
 
 
-def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6, order: Index | None = None) -> Symbolic:
+def analyze(
+    n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6, order: Order | Index | None = None
+) -> Symbolic:
     """Analyse a block pattern: ordering, elimination tree, supernodes, fronts.
 
     Parameters
@@ -332,6 +337,8 @@ def analyze(n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6, order: 
     first, second = _nodes("rows", rows, n), _nodes("cols", cols, n)
     if first.shape != second.shape or first.ndim != 1:
         raise GraphError(f"rows has shape {first.shape} and cols {second.shape}, expected two equal lists")
+    if order is not None and not isinstance(order, Order):
+        order = Order(order, "given")
     return Symbolic(n, np.column_stack([first, second]), block, order)
 
 
@@ -365,35 +372,10 @@ def _adjacency(n: int, pairs: Index) -> Any:
     return graph
 
 
-def _fill_reducing_order(graph: Any) -> Index:
-    """Minimum degree ordering of the nodes, with hubs, which would make it quadratic, at the end.
-
-    SuperLU's multiple minimum degree, read off a factorisation of the n × n pattern: on pose graphs it gave less
-    fill than nested dissection by spectral bisection, in the order in which the nodes come even more so.
-    """
-    n = graph.shape[0]
-    degree = np.diff(graph.indptr)
-    hub = degree > max(16.0, 10.0 * np.sqrt(n))
-    inner, last = np.flatnonzero(~hub), np.flatnonzero(hub)
-    if last.size:
-        graph = graph[inner][:, inner]
-    if inner.size == 0:
-        return last
-    matrix = (eye_array(inner.size) * (degree.max() + 1.0) - (graph > 0)).tocsc()
-    lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    return np.concatenate([inner[_inverse(lu.perm_c.astype(np.int64))], last])
-
-
-def _inverse(permutation: Index) -> Index:
-    inverse = np.empty_like(permutation)
-    inverse[permutation] = np.arange(len(permutation))
-    return inverse
-
-
 def _renumber(parent: Index, order: Index) -> Index:
     """Parents in a tree whose nodes are taken in a new order."""
     moved = parent[order]
-    return np.where(moved < 0, -1, _inverse(order)[moved])
+    return np.where(moved < 0, -1, inverse(order)[moved])
 
 
 def _offsets(sizes: Index) -> Index:
