@@ -474,6 +474,7 @@ def _proof(c: Certificate) -> str:
         return (
             f"the certificate matrix has the negative eigenvalue {c.min_eigenvalue:.3g}{where}: these poses may be a local "
             f"optimum, or the noise too large for a proof; U is at most {gap:.4g} ({relative}) above the global optimum."
+            + (" The staircase, which would tell, was left out: the graph is too large for it." if c.too_large else "")
         )
     if c.proof is Proof.TOO_FAR_APART:
         return (

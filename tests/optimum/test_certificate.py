@@ -18,12 +18,13 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.priors import Priors
-from tempose.optimum.certificate import Dual, isotropic_below, smallest_eigenpair, with_lower_bound
+from tempose.optimum import certificate, proof
+from tempose.optimum.certificate import Certificate, Dual, isotropic_below, smallest_eigenpair, with_lower_bound
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.quadratic import Quadratic
-from tempose.optimum.staircase import climb, minimise_lifted, round_to_poses, tangent
+from tempose.optimum.staircase import climb, expected_work, minimise_lifted, round_to_poses, tangent
 from tempose.optimum.starts import random_poses, start_poses
 from tempose.simulation import simulate
 
@@ -357,6 +358,32 @@ def test_a_twisted_ring_is_not_certified_and_the_staircase_unwinds_it() -> None:
     assert free.certificate.relative_suboptimality <= 1e-6
     assert stuck.certificate.lower_bound <= free.potential
     assert len(free.staircase) >= 1
+
+
+def test_too_large_for_the_staircase_is_said_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, twisted = ring()
+    monkeypatch.setattr(proof, "MOST_WORK", 0.99 * expected_work(Quadratic(graph)))
+    result = solve_to_certificate(Posterior(graph), twisted)
+    free = solve_to_certificate(Posterior(graph), optimum(graph)[1])
+    assert result.staircase == () and result.certificate.too_large and result.certificate.certified is False
+    assert 0.0 <= result.certificate.lower_bound <= free.potential < result.potential
+    assert "too large for it" in describe.certificate(result.certificate)
+    assert Certificate.from_facts(result.certificate.facts()).too_large
+    monkeypatch.setattr(proof, "MOST_WORK", 1.01 * expected_work(Quadratic(graph)))  # negative control
+    climbed = solve_to_certificate(Posterior(graph), twisted)
+    assert climbed.staircase and climbed.certificate.certified and not climbed.certificate.too_large
+
+
+def test_few_digits_of_the_eigenvalue_prove_nearly_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, twisted = ring()
+    posterior = Posterior(graph)
+    stuck = minimise(Curvature(posterior), twisted).poses
+    exact = certify(posterior, stuck)
+    monkeypatch.setattr(certificate, "_DIGITS_UP_TO", 0)
+    rough = certify(posterior, stuck)
+    assert rough.min_eigenvalue == pytest.approx(exact.min_eigenvalue, rel=2e-3)
+    assert rough.suboptimality == pytest.approx(exact.suboptimality, rel=0.15)
+    assert rough.lower_bound <= minimise(Curvature(posterior), optimum(graph)[1]).potential
 
 
 @pytest.mark.parametrize(("shape", "sigma"), [("torus", 5.0), ("sphere", 10.0), ("grid", 5.0)])

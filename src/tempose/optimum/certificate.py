@@ -70,6 +70,7 @@ from tempose.optimum.quadratic import Hubs, Quadratic
 TOLERANCE = 1e-6
 ROUNDING = 8.0
 EPS = float(np.finfo(np.float64).eps)
+_DIGITS_UP_TO = 30_000  # rows of the certificate matrix up to which its smallest eigenvalue is computed to many digits
 _NEGLIGIBLE = 1e-6  # in units of U: a change of the posterior density by one part in a million
 
 
@@ -114,6 +115,9 @@ class Certificate:
     of_kept_edges
         Whether all this is about the problem of the edges that a robust solve kept, each weighted by its inlier
         probability.
+    too_large
+        Whether the staircase, which tells a local optimum from noise too large for a proof, was left out because the graph
+        is too large for it.
     direction
         (k, d+1), of the merged graph: eigenvector to ``min_eigenvalue`` as (position, rotation columns) of every node, along which
         the lifted problem improves; ``None`` unless the eigenvalue is negative.
@@ -130,6 +134,7 @@ class Certificate:
     tolerance: float = TOLERANCE
     failed_components: tuple[int, int] | None = None
     of_kept_edges: bool = False
+    too_large: bool = False
     direction: Array | None = field(default=None, repr=False)
 
     def scaled(self, weight: float) -> Certificate:
@@ -306,7 +311,9 @@ def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tupl
         operator = LinearOperator((size, size), matvec=inverse, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(size)
         try:
-            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-9, ncv=min(size - 1, 24))
+            # what counts is proven by a factorisation: of large graphs a few digits will do
+            tol = 1e-9 if size <= _DIGITS_UP_TO else 1e-3
+            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tol, ncv=min(size - 1, 24), maxiter=300)
         except ArpackNoConvergence as stopped:
             values, vectors = stopped.eigenvalues, stopped.eigenvectors
             if not len(values):

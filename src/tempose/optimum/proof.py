@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tempose.errors import OptionError
 from tempose.model.graph import PoseGraph
@@ -24,7 +24,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.merged import merged
 from tempose.optimum.newton import Minimum, minimise
 from tempose.optimum.quadratic import Quadratic
-from tempose.optimum.staircase import LiftedStep, climb
+from tempose.optimum.staircase import MOST_WORK, LiftedStep, climb, expected_work
 
 
 def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE) -> Certificate:
@@ -87,6 +87,9 @@ def solve_to_certificate(
 ) -> Solved:
     """Newton from ``start``, certificate; if that fails, the staircase, Newton again, certificate again.
 
+    Graphs so large that a climb would take more than :data:`tempose.optimum.staircase.MOST_WORK` get no staircase: the certificate
+    is that of the first optimum, with the bound it proves, and says so (``too_large``).
+
     Parameters
     ----------
     tolerance
@@ -107,8 +110,11 @@ def solve_to_certificate(
         0
     ]  # the same: a certificate with a direction is that of an isotropic graph
     part = merged(graph)
+    problem = Quadratic(part.graph)
+    if expected_work(problem) > MOST_WORK:
+        return Solved(best.poses, best.potential, replace(certificate, too_large=True), best)
     climbed = climb(
-        Quadratic(part.graph),
+        problem,
         part.reduce(best.poses),
         certificate.direction,
         tolerance=tolerance,

@@ -29,6 +29,24 @@ from tempose.optimum.joining import nearest_rotations
 from tempose.optimum.quadratic import Quadratic
 from tempose.optimum.relaxations import with_positions
 
+MOST_WORK = 2e11
+"""Operations that a climb may be expected to take (:func:`expected_work`): a minute or two on one core.
+
+Beyond it, from about 50 000 nodes of a trajectory on, the staircase is left out. A count and no clock decides, so that results
+do not depend on the machine.
+"""
+_OUTER, _INNER = 10, 20  # steps per rank, and solves per step, of a typical climb
+_PER_NUMBER = (
+    16.0  # a solve waits for memory: as long as so many operations for each number of the factor and each column
+)
+
+
+def expected_work(problem: Quadratic) -> float:
+    """Operations that one rank of the staircase is expected to take, from the pattern alone."""
+    symbolic = problem.symbolic
+    solve = _PER_NUMBER * symbolic.nonzeros * (problem.d + 1)
+    return _OUTER * (symbolic.flops + _INNER * solve)
+
 
 @dataclass(frozen=True)
 class LiftedStep:
