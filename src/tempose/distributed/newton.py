@@ -18,7 +18,7 @@ from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
 from tempose.distributed import parts as work
 from tempose.distributed.dissection import Dissection, dissect
-from tempose.distributed.parts import At, Drawn, Part, Reduced, Spread, Step
+from tempose.distributed.parts import At, Drawn, Part, BorderFactor, Spread, Step
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -189,7 +189,7 @@ class _Root:
         self.traffic.up += sum(map(_bytes, found.values()))
         return [found[k] for k in range(len(tasks))]
 
-    def _reduce(self, exact: bool, damping: float) -> tuple[list[At], list[Reduced], Factor, float, Array] | None:
+    def _reduce(self, exact: bool, damping: float) -> tuple[list[At], list[BorderFactor], Factor, float, Array] | None:
         """Everything eliminated but the separators: their factor, U, and their gradient; ``None`` if not positive definite."""
         at = self._at(exact, damping)
         found = self._all(work.eliminate, at)

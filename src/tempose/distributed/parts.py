@@ -110,7 +110,7 @@ class At:
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class BorderFactor:
     """What a part says about its border; nothing but its energy if its matrix is not positive definite."""
 
     energy: float
@@ -175,7 +175,7 @@ class Eliminated:
         self.cross = _cross(part, off)
         self.factor: Factor = part.symbolic.factor(diagonal[:n], off[part.inner])
 
-    def reduced(self) -> Reduced:
+    def reduced(self) -> BorderFactor:
         """What is left for the border."""
         n, b = self.part.n_interior, self.border.shape[-1]
         inside, own = self.gradient[:n].reshape(-1), self.gradient[n:].reshape(-1)
@@ -189,7 +189,7 @@ class Eliminated:
             S[:, some] -= self.cross.T @ self.factor.solve(self.cross[:, some].toarray())
         S = 0.5 * (S + S.T)
         norm = float(np.abs(inside).max(initial=0.0))
-        return Reduced(self.energy, norm, float(inside @ solved), S, own - self.cross.T @ solved)
+        return BorderFactor(self.energy, norm, float(inside @ solved), S, own - self.cross.T @ solved)
 
     def inside_from(self, border: Array, right: Array) -> Array:
         """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …)."""
@@ -242,12 +242,12 @@ _kept = _Kept()
 # ---------------------------------------------------------------------- tasks
 
 
-def eliminate(at: At) -> Reduced:
+def eliminate(at: At) -> BorderFactor:
     """Eliminate the interior of a part."""
     try:
         return _kept.of(at).reduced()
     except NotPositiveDefiniteError:
-        return Reduced(np.nan, np.nan)
+        return BorderFactor(np.nan, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
