@@ -18,7 +18,7 @@ from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
 from tempose.distributed import parts as work
 from tempose.distributed.dissection import Dissection, dissect
-from tempose.distributed.parts import At, Drawn, Part, BorderFactor, Spread, Step
+from tempose.distributed.parts import At, BorderFactor, Drawn, Part, Spread, Step
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
