@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tempose.analysis.components import VarianceComponents as VarianceComponents
     from tempose.analysis.components import edge_kinds as edge_kinds
     from tempose.analysis.components import variance_components as variance_components
+    from tempose.analysis.condensing import Condensed as Condensed
+    from tempose.analysis.condensing import condense as condense
     from tempose.analysis.correlation import ChainCorrelation as ChainCorrelation
     from tempose.analysis.correlation import chain_correlation as chain_correlation
     from tempose.analysis.diagnostics import Diagnostics as Diagnostics
@@ -49,6 +51,8 @@ _WHERE = {
     "VarianceComponents": "components",
     "edge_kinds": "components",
     "variance_components": "components",
+    "Condensed": "condensing",
+    "condense": "condensing",
     "ChainCorrelation": "correlation",
     "chain_correlation": "correlation",
     "PoseErrors": "accuracy",

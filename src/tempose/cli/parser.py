@@ -15,6 +15,7 @@ COMMANDS = {
     "plan": "error bars of a network before it is measured, and which further edges would help most",
     "components": "how noisy each group of edges is, by how they contradict each other",
     "change": "which nodes moved between two solves",
+    "condense": "a session as edges between a few of its nodes, to merge maps",
     "merge": "sessions with their own ids and frames as one graph",
     "eval": "compare poses with the truth, after alignment",
     "compare": "run the classical synchronisation methods on a graph, side by side",
