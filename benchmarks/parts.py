@@ -50,6 +50,7 @@ def peak() -> float:
 def main() -> None:
     """Print the table."""
     import dask
+
     import distributed
 
     # a worker that is nearly full goes on, and is killed when it is; it would wait for memory that nothing frees
