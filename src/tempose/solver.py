@@ -70,7 +70,7 @@ from tempose.sampling.draws import (
 )
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.options import Geodesic, SamplerOptions
-from tempose.sampling.tuning import MOST_THINNING, Tuning, tune
+from tempose.sampling.tuning import MOST_THINNING, Tuning, minibatch_motion, tune
 from tempose.solution import Solution, Status
 
 _PILOTS, _PILOT_DRAWS, _PILOT_STEP = (
@@ -620,6 +620,10 @@ def _choose(run: Run, target: Target, recorded: dict[str, Any] | None) -> Choice
     step = how.step
     if step is None:
         step = tuning.step if how.step_range is None else _longest_step(how, tuning)
+    if how.batch and how.step is None and how.friction is None and how.step_range is None:
+        m = run.posterior.graph.n_edges
+        step, friction, thin = minibatch_motion(how.batch, m, tuning.step, tuning.slowest)
+        tuning = replace(tuning, thin=thin)
     scheme = Scheme(how.scheme, how.scheme_noise, how.letters)
     problem = Problem(
         target.posterior, target.poses, target.laplace, tuning,

@@ -22,6 +22,7 @@ from tempose.optimum.hessian import Curvature
 
 STEP_TIMES_FREQUENCY = 1.0  # of the fastest mode; BAOAB is stable below 2 and exact for Gaussians
 MOST_THINNING = 1_000
+MOST_MINIBATCH_THINNING = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def tune(curvature: Curvature, poses: Poses, *, identity_mass: bool = False) -> 
     except NotPositiveDefiniteError:
         diagonal, off = curvature.held_blocks(wxyz, position, exact=False)
     graph = curvature.posterior.graph
-    mass = _masses(curvature, diagonal, identity_mass)
+    mass = masses(curvature, diagonal, identity_mass)
     weight = np.repeat(mass * [0.25, 1.0], 3, axis=1)[:, graph.axes]  # kinetic energy ½ m|u|² with ω = 2u
     fastest = math.sqrt(_largest(curvature, diagonal, off, weight))
     slowest = math.sqrt(_smallest(curvature, laplace, poses, weight)) if laplace is not None else fastest / 30.0
@@ -57,7 +58,30 @@ def tune(curvature: Curvature, poses: Poses, *, identity_mass: bool = False) -> 
     return Tuning(inverse_masses(graph, 1.0 / mass), step, friction, thin, fastest, slowest, laplace)
 
 
-def _masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
+HEATING = 0.02
+"""Share by which stochastic gradients may raise the temperature, where no step is given."""
+_DAMPING = 1.0  # friction times step with stochastic gradients
+
+
+def minibatch_motion(batch: int, n_edges: int, longest: float, slowest: float) -> tuple[float, float, int]:
+    """Step h, friction c and thinning for gradients of ``batch`` edges, which raise the temperature by about :data:`HEATING`.
+
+    The gradient of b of m edges, drawn with replacement, has a variance of about (m/b) H/β: at equilibrium the squared gradients of
+    the edges add up to H/β. It adds ``h² (m/b) / (2 (1 − e^(−ch)))`` to the temperature, in units of it and with masses from the
+    diagonal of H; c·h = 1 here. A mode of frequency ω then needs about 1/(ωh)² steps to forget.
+    """
+    kept = -math.expm1(-_DAMPING)
+    step = min(longest, math.sqrt(2.0 * kept * HEATING * batch / max(n_edges, 1)))
+    thin = int(np.clip(math.ceil(1.0 / (slowest * step) ** 2), 1, MOST_MINIBATCH_THINNING))
+    return step, _DAMPING / step, thin
+
+
+def heating(step: float, friction: float, batch: int, n_edges: int) -> float:
+    """Share by which stochastic gradients raise the temperature, predicted as in :func:`minibatch_motion`."""
+    return float(step**2 * n_edges / batch / (-2.0 * math.expm1(-friction * step))) if batch else 0.0
+
+
+def masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
     """Scalar masses (n, 2) from the diagonal of the Hessian; held nodes move like the others."""
     if identity:
         return np.ones((len(diagonal), 2))
