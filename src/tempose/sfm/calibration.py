@@ -8,8 +8,9 @@ Everything is decided by the data itself, and said:
 
   .. math:: \frac{D_0 - D_1}{\kappa} > q \log\frac{2k}{\kappa},
 
-  D the loss over the noise's variance, κ how many times the variance of independent noise neighbours that err together make,
-  k image points and q further parameters: Schwarz's criterion for as many observations as are worth as much as independent ones.
+  D the loss over the noise's variance, its decrease taken to first order, κ how many times the variance of independent noise
+  neighbours that err together make, k image points and q further parameters: Schwarz's criterion for as many observations as are
+  worth as much as independent ones.
 * **Zoom**: each photograph has a focal length of its own to first order. If they differ by more than :data:`ZOOM`, and by more than
   their error bars, the photographs of a camera were not taken with one focal length.
 """
@@ -22,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from tempose._typing import Array
-from tempose.sfm.adjustment.linear import linearise
+from tempose.sfm.adjustment.lenses import lens_of
 from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
-from tempose.sfm.adjustment.problem import Bundle, bundle_of
+from tempose.sfm.adjustment.problem import bundle_again, bundle_of, free_parameters
 from tempose.sfm.adjustment.readjust import readjust
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.options import CALIBRATION_ERROR
@@ -46,7 +47,7 @@ class LensTrial:
     model
         COLMAP's name.
     gain
-        Loss that it takes away, in units of the noise's variance and κ.
+        Loss that it would take away, to first order, in units of the noise's variance and κ.
     needed
         What its parameters must gain at least.
     """
@@ -104,48 +105,41 @@ def calibrate(
     seed
         Of the error bars.
     """
-    loss_px = readjust(model, refined)
-    found = _posterior(model, refined, loss_px, error, seed)
+    bundle = bundle_of(model, refined)
+
+    def adjusted() -> tuple[float, BundlePosterior]:
+        loss_px = readjust(model, refined, bundle=bundle)
+        here = bundle_again(bundle, model, refined)
+        return loss_px, posterior_of(here, PosteriorOptions(loss_px=loss_px, error=error, seed=seed))
+
+    loss_px, found = adjusted()
     if not choose or "distortion" not in refined or "focal" not in refined:
         return Calibrated(found, loss_px, refined, None, ())
     centre_sigma = None
     if "centre" not in refined:
-        centre_sigma = centre_width(found, error)
+        centre_sigma = centre_width(found)
         if centre_sigma < CENTRE:
             refined = (*refined, "centre")
-            loss_px = readjust(model, refined)
-            found = _posterior(model, refined, loss_px, error, seed)
-    trials: list[LensTrial] = []
-    for following in further_lenses(model):
-        before, loss = _values(model), _loss(found.bundle, loss_px)
-        widen(model, following)
-        readjust(model, refined, loss_px)
-        bundle = bundle_of(model, refined)
-        trial = _trial(following, found, loss - _loss(bundle, loss_px), bundle)
-        trials.append(trial)
-        if not trial.is_taken:
-            _restore(model, before)
-            continue
-        loss_px = readjust(model, refined)
-        found = _posterior(model, refined, loss_px, error, seed)
-    return Calibrated(found, loss_px, refined, centre_sigma, tuple(trials))
-
-
-def _posterior(model: Any, refined: tuple[str, ...], loss_px: float, error: ModelError, seed: int) -> BundlePosterior:
-    return posterior_of(bundle_of(model, refined), PosteriorOptions(loss_px=loss_px, error=error, seed=seed))
+            loss_px, found = adjusted()
+    trials = lens_trials(found, refined)
+    taken = [one.model for one in trials if one.is_taken]
+    if taken:
+        widen(model, taken[-1])
+        loss_px, found = adjusted()
+    return Calibrated(found, loss_px, refined, centre_sigma, trials)
 
 
 # ---------------------------------------------------------------------- the principal point
 
 
-def centre_width(found: BundlePosterior, error: ModelError) -> float:
+def centre_width(found: BundlePosterior) -> float:
     """1σ over the focal length that a free principal point would have, the worst of all cameras."""
     freed = tuple(
         replace(camera, free=camera.free | np.isin(np.arange(len(camera.free)), camera.lens.centre))
         for camera in found.bundle.cameras
     )
     bundle = replace(found.bundle, cameras=freed)
-    wider = posterior_of(bundle, replace(found.options, error=error))
+    wider = posterior_of(bundle, found.options)
     widths = []
     for row, camera in enumerate(bundle.cameras):
         places = [k for k, place in enumerate(np.flatnonzero(camera.free)) if place in camera.lens.centre]
@@ -157,59 +151,46 @@ def centre_width(found: BundlePosterior, error: ModelError) -> float:
 # ---------------------------------------------------------------------- camera models
 
 
-def further_lenses(model: Any) -> tuple[str, ...]:
-    """Camera models after that of all cameras; none if they have several, or one that is not of the ladder."""
-    names = {model.cameras[image.camera_id].model.name for image in model.images.values() if image.has_pose}
+def lens_trials(found: BundlePosterior, refined: tuple[str, ...]) -> tuple[LensTrial, ...]:
+    """Further camera models, each against the last that was taken: what they would gain, to first order."""
+    names = {camera.model for camera in found.bundle.cameras}
     if len(names) != 1 or not names <= set(LADDER):
         return ()
-    return LADDER[LADDER.index(names.pop()) + 1 :]
+    # the noise is known: nothing but the decrease of the loss is asked
+    options = replace(found.options, sigma_px=found.sigma_px, error=ModelError(0.0, 0.0))
+    unit, worth = found.sigma_px**2 * found.clustering, 2.0 * len(found.bundle.point_of) / found.clustering
+    had, count, trials = found.decrease, sum(int(camera.free.sum()) for camera in found.bundle.cameras), []
+    for name in LADDER[LADDER.index(names.pop()) + 1 :]:
+        cameras = tuple(
+            replace(
+                camera, model=name, parameters=widened(camera.parameters, name), free=free_parameters(name, refined)
+            )
+            for camera in found.bundle.cameras
+        )
+        wider = posterior_of(replace(found.bundle, cameras=cameras), options)
+        further = sum(int(camera.free.sum()) for camera in cameras) - count
+        trial = LensTrial(name, (wider.decrease - had) / unit, further * float(np.log(max(worth, np.e))))
+        trials.append(trial)
+        if trial.is_taken:
+            had, count = wider.decrease, count + further
+    return tuple(trials)
+
+
+def widened(parameters: Array, name: str) -> Array:
+    """The same camera in a further camera model of the ladder."""
+    if len(parameters) == len(lens_of(name).names):
+        return parameters
+    f, cx, cy, *k = parameters
+    k1, k2 = (*k, 0.0)[:2]
+    return np.array([f, cx, cy, k1, k2] if name == "RADIAL" else [f, f, cx, cy, k1, k2, 0.0, 0.0])
 
 
 def widen(model: Any, name: str) -> None:
     """Give all cameras a further camera model of the ladder, at the same values."""
     for camera in model.cameras.values():
-        f, cx, cy, *k = camera.params
-        k1, k2 = (*k, 0.0)[:2]
-        values = [f, cx, cy, k1, k2] if name == "RADIAL" else [f, f, cx, cy, k1, k2, 0.0, 0.0]
-        camera.model, camera.params = type(camera.model).__members__[name], values
-
-
-def _trial(name: str, before: BundlePosterior, decrease: float, after: Bundle) -> LensTrial:
-    """What a camera model gained, and what it had to."""
-    count = sum(int(c.free.sum()) for c in after.cameras) - sum(int(c.free.sum()) for c in before.bundle.cameras)
-    worth = 2.0 * len(before.bundle.point_of) / before.clustering
-    return LensTrial(
-        name,
-        decrease / (before.sigma_px**2 * before.clustering),
-        count * float(np.log(max(worth, np.e))),
-    )
-
-
-def _loss(bundle: Bundle, loss_px: float) -> float:
-    """Cauchy's loss of all residuals, squared pixels."""
-    lin = linearise(bundle)
-    squared = np.sum(lin.residual[lin.kept] ** 2, axis=1)
-    return float(loss_px**2 * np.sum(np.log1p(squared / loss_px**2)))
-
-
-def _values(model: Any) -> Any:
-    """All values of a model, to go back to."""
-    return (
-        {number: (camera.model, list(camera.params)) for number, camera in model.cameras.items()},
-        {number: frame.rig_from_world for number, frame in model.frames.items() if frame.has_pose()},
-        {number: np.array(point.xyz) for number, point in model.points3D.items()},
-    )
-
-
-def _restore(model: Any, values: Any) -> None:
-    cameras, frames, points = values
-    for number, (kind, params) in cameras.items():
-        model.cameras[number].model, model.cameras[number].params = kind, params
-    for number, pose in frames.items():
-        model.frames[number].rig_from_world = pose
-    for number, xyz in points.items():
-        model.points3D[number].xyz = xyz
-    model.update_point_3d_errors()
+        if camera.model.name in LADDER:
+            values = widened(np.array(camera.params), name)
+            camera.model, camera.params = type(camera.model).__members__[name], values
 
 
 # ---------------------------------------------------------------------- zoom

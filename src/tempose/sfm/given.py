@@ -99,10 +99,12 @@ class Origin:
 
     def known_focal(self, numbers: Iterable[int]) -> dict[int, float]:
         """Focal lengths, in pixels, that EXIF or the database knows of these cameras."""
-        if any(isinstance(one, FoundFocalLength) and not one.from_exif for one in self.remarks):
-            return {}  # what the database has was found from its pairs
         cameras = self.mapped.cameras
-        return {n: cameras[n].focal_px for n in numbers if n in cameras and cameras[n].has_prior}
+        known = {n: camera.focal_px for n, camera in cameras.items() if camera.has_prior}
+        found = [focal for one in self.remarks for focal in focal_lengths(one)]
+        if found:  # what such a database has was found from its pairs; where the search began may be from EXIF
+            known = {n: focal.start_px for n, focal in zip(sorted(cameras), found, strict=False) if focal.from_exif}
+        return {n: known[n] for n in numbers if n in known}
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,12 @@ def _made_facts(origin: Origin) -> dict[str, Any]:
             {"model": one.model, "gain": one.gain, "needed": one.needed, "taken": one.is_taken} for one in done.trials
         ],
     }
+
+
+def focal_lengths(remark: Remark) -> list[FoundFocalLength]:
+    """Those that a remark says were found: of one camera, or of several."""
+    several = getattr(remark, "cameras", (remark,))
+    return [one for one in several if isinstance(one, FoundFocalLength)]
 
 
 def flatness(position: Array) -> float:

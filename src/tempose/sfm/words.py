@@ -9,7 +9,7 @@ import numpy as np
 from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
-from tempose.sfm.given import GivenModel, ModelDoubt
+from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.photographs import OneCamera
 from tempose.sfm.scene import SceneGauge
@@ -277,7 +277,7 @@ def making(given: GivenModel) -> tuple[str, ...]:
     if origin is None:
         return ()
     done, bundle = origin.calibrated, given.posterior.bundle
-    out = [remark(one) for one in origin.remarks if not isinstance(one, FoundFocalLength)]
+    out = [remark(one) for one in origin.remarks if not focal_lengths(one)]
     if "focal" not in done.refined:
         out.append("the calibration is held as it was given")
         return tuple(out)

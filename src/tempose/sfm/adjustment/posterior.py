@@ -100,9 +100,9 @@ class BundlePosterior:
         Neighbourhoods of points behind it.
     noise, model
         Covariances of frames and cameras by image noise, and by errors of the camera model.
-    step, removed
+    step, removed, decrease
         Displacements (6 n,) to where the cost would be least, to first order, and the share of the cost that they and the points
-        would remove.
+        would remove; how much that is, squared pixels.
     options
         How it was made.
     """
@@ -115,6 +115,7 @@ class BundlePosterior:
     model: Covariance
     step: Array
     removed: float
+    decrease: float
     options: PosteriorOptions
 
     @property
@@ -218,7 +219,7 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
     pull = lin.residual * (weight / weight_noisy**2)[:, None]  # times the curvature: the loss's derivative
     gradient = reduced.gradient(pull, np.zeros(len(pull), dtype=np.int64), 1)
     step = -inverse.solve(gradient)[:, 0]
-    removed = -float(gradient[:, 0] @ step) + reduced.own_decrease(pull)
+    decrease = -float(gradient[:, 0] @ step) + reduced.own_decrease(pull)
     nothing = np.zeros((len(step), 0))
     noise, kappa, cells = Covariance(inverse, sigma_px**2, nothing), 1.0, 0
     if options.sigma_px is None:
@@ -234,8 +235,8 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
         kappa = _ratio(together.of_images, noise.of_images)
         share = PLAIN_WORTH / (PLAIN_WORTH + cells)
         noise = Covariance(inverse, share * kappa * sigma_px**2, np.sqrt(1.0 - share) * columns)
-    removed /= float(np.sum(curvature[:, None] * pull**2))
-    return BundlePosterior(lin, sigma_px, kappa, cells, noise, _model(lin, inverse, options), step, removed, options)
+    removed, model = decrease / float(np.sum(curvature[:, None] * pull**2)), _model(lin, inverse, options)
+    return BundlePosterior(lin, sigma_px, kappa, cells, noise, model, step, removed, decrease, options)
 
 
 def robust_sigma_px(lin: Linear) -> float:

@@ -6,7 +6,7 @@ cameras on their rig are taken as known). A *camera* is a lens with its paramete
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -164,18 +164,6 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
     row_of_camera = {number: k for k, number in enumerate(sorted({image.camera_id for image in images}))}
     frame_wxyz, frame_position = _inverse_motions([model.frames[n].rig_from_world for n in row_of_frame])
     offsets = [_on_rig(model, image) for image in images]
-    cameras = []
-    for number in row_of_camera:
-        one = model.cameras[number]
-        cameras.append(
-            Camera(
-                number,
-                one.model.name,
-                (one.width, one.height),
-                np.array(one.params),
-                free_parameters(one.model.name, free),
-            )
-        )
     numbers, names = np.array([image.image_id for image in images]), {image.name for image in images}
     points, point_of, image_of, pixel = _observations(model, images)
     return Bundle(
@@ -186,7 +174,7 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
         frame_wxyz,
         frame_position,
         (np.array([wxyz for wxyz, _ in offsets]), np.array([t for _, t in offsets])),
-        tuple(cameras),
+        tuple(_camera(model, number, free) for number in row_of_camera),
         points,
         np.array([model.points3D[n].xyz for n in points.tolist()]).reshape(-1, 3),
         point_of,
@@ -194,6 +182,26 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
         pixel,
         tuple(image.name for image in posed if image.name not in names),
     )
+
+
+def bundle_again(before: Bundle, model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
+    """:func:`bundle_of` of the same model after it was adjusted: same photographs, points and image points, other values."""
+    frame = dict(zip(before.frame_of.tolist(), before.numbers.tolist(), strict=True))  # a photograph of each frame
+    motions = [model.frames[model.images[frame[row]].frame_id].rig_from_world for row in range(before.n_frames)]
+    frame_wxyz, frame_position = _inverse_motions(motions)
+    return replace(
+        before,
+        frame_wxyz=frame_wxyz,
+        frame_position=frame_position,
+        cameras=tuple(_camera(model, camera.number, free) for camera in before.cameras),
+        position=np.array([model.points3D[n].xyz for n in before.point_numbers.tolist()]).reshape(-1, 3),
+    )
+
+
+def _camera(model: Any, number: int, free: tuple[str, ...]) -> Camera:
+    one = model.cameras[number]
+    size = (one.width, one.height)
+    return Camera(number, one.model.name, size, np.array(one.params), free_parameters(one.model.name, free))
 
 
 def _seeing_enough(images: list[Any]) -> list[Any]:

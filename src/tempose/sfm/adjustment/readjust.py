@@ -9,7 +9,7 @@ from tempose.errors import Interrupted
 from tempose.geometry import align
 from tempose.sfm.adjustment.linear import linearise
 from tempose.sfm.adjustment.posterior import robust_sigma_px
-from tempose.sfm.adjustment.problem import USUAL, bundle_of
+from tempose.sfm.adjustment.problem import USUAL, Bundle, bundle_again, bundle_of
 
 EFFICIENT = 2.385
 """Scale of a Cauchy loss in units of the noise at which it loses 5% to least squares where noise is Gaussian."""
@@ -18,24 +18,26 @@ _MOST_ROUNDS = 4
 _SETTLED = 0.05
 
 
-def readjust(model: Any, free: tuple[str, ...] = USUAL, loss_px: float | None = None) -> float:
+def readjust(
+    model: Any, free: tuple[str, ...] = USUAL, loss_px: float | None = None, bundle: Bundle | None = None
+) -> float:
     """Adjust a pycolmap ``Reconstruction`` in place, with a Cauchy loss; returns the scale of the loss, pixels.
 
     The scale is that of ``loss_px``, or 2.385 times the noise that the median residual says, taken anew until it stays within
-    5%. The result is aligned with the poses as they were.
+    5%. The result is aligned with the poses as they were. ``bundle`` is an earlier one of the same model, which saves time.
     """
     pycolmap = require("pycolmap", "bundle adjustment")
-    before = bundle_of(model, free)
+    before = bundle_of(model, free) if bundle is None else bundle_again(bundle, model, free)
     scale = loss_px or EFFICIENT * robust_sigma_px(linearise(before))
     for _ in range(_MOST_ROUNDS):
         _adjust(pycolmap, model, free, scale)
-        found = loss_px or EFFICIENT * robust_sigma_px(linearise(bundle_of(model, free)))
+        found = loss_px or EFFICIENT * robust_sigma_px(linearise(bundle_again(before, model, free)))
         if abs(found - scale) < _SETTLED * scale:
             break
         scale = found
     else:
         _adjust(pycolmap, model, free, scale)
-    after = bundle_of(model, free)
+    after = bundle_again(before, model, free)
     kind = "se3" if after.metric else "sim3"
     fit = align((after.poses.wxyz, after.poses.position), (before.poses.wxyz, before.poses.position), kind)
     turned = pycolmap.Rotation3d(fit.wxyz[[1, 2, 3, 0]])
@@ -54,6 +56,7 @@ def _adjust(pycolmap: Any, model: Any, free: tuple[str, ...], loss_px: float) ->
     ceres = settings.ceres
     ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     ceres.loss_function_scale = loss_px
+    ceres.solver_options.num_threads = 1  # with more the last digits, and so the bytes of a result, differ
     ceres.solver_options.max_num_iterations = _MOST_STEPS
     ceres.solver_options.function_tolerance = 1e-8
     ceres.solver_options.gradient_tolerance = 1e-8
