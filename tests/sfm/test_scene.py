@@ -11,7 +11,7 @@ import pytest
 from helpers.browser import BROWSER, HOSTILE, shown, title_after
 from helpers.ring import K, ring, seen
 from tempose.cli import main
-from tempose.errors import GraphError, ParseError
+from tempose.errors import GraphError, OptionError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io import read_poses
 from tempose.io.ply import read_ply, write_ply
@@ -20,7 +20,7 @@ from tempose.report import cloud_page as cloud
 from tempose.report.cloud_page import CloudExtras, PairNote, cloud_payload, write_cloud_page
 from tempose.report.live import ellipsoid_mesh, refusal, serve
 from tempose.report.widgets import Fact
-from tempose.sfm.colours import jet, sigma_colours
+from tempose.sfm.colours import jet, sigma_colours, sigma_ends, viridis
 from tempose.sfm.files import load_scene, save_scene, write_cameras, write_clouds, write_colmap
 from tempose.sfm.points import reconstruct
 from tempose.sfm.scene import Scene, SceneGauge
@@ -96,6 +96,43 @@ def test_clouds_carry_the_sigmas(tmp_path: Path) -> None:
 def test_jet_is_the_colour_map_of_the_paper() -> None:
     ends = jet(np.array([0.0, 0.375, 0.5, 0.625, 1.0]))
     assert ends.tolist() == [[0, 0, 128], [0, 255, 255], [128, 255, 128], [255, 255, 0], [128, 0, 0]]
+
+
+def test_equal_steps_of_the_usual_colours_look_equal() -> None:
+    """Lightness (CIE L*) rises evenly, which that of jet does not."""
+
+    def lightness(rgb: np.ndarray) -> np.ndarray:
+        linear = np.where(rgb / 255 <= 0.04045, rgb / 255 / 12.92, ((rgb / 255 + 0.055) / 1.055) ** 2.4)
+        return 116.0 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16.0
+
+    x = np.linspace(0.0, 1.0, 33)
+    steps = np.diff(lightness(viridis(x)))
+    assert steps.min() > 0.5 * steps.mean() and steps.max() < 1.6 * steps.mean()
+    assert viridis(np.array([-1.0, 2.0])).tolist() == [[0x44, 0x01, 0x54], [0xFD, 0xE7, 0x25]]
+    assert np.diff(lightness(jet(x))).min() < 0.0  # negative control
+
+
+def test_covariances_of_points_are_written_on_request(tmp_path: Path) -> None:
+    scene = make_scene()
+    write_clouds(tmp_path, scene, "jet", covariance=True)
+    cloud = read_ply(tmp_path / "points_sigma.ply")
+    np.testing.assert_allclose(cloud["cov_xz"], scene.structure.covariance[:, 0, 2], rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(cloud["cov_yy"], cloud["sigma_y"] ** 2, rtol=1e-5)
+    assert np.array_equal(sigma_colours(scene.structure, "jet")[:, 0], cloud["red"])
+    low, high = sigma_ends(scene.structure)
+    said = (tmp_path / "points_sigma.ply").read_bytes()[:2000]
+    assert f"colours: jet, sigma from {low:.3g} to {high:.3g} m".encode() in said
+    write_clouds(tmp_path, scene)
+    assert "cov_xx" not in read_ply(tmp_path / "points.ply")
+    with pytest.raises(OptionError, match="unknown colours 'grey'"):
+        write_clouds(tmp_path, scene, "grey")
+
+
+def test_a_scene_that_is_placed_stands_upright() -> None:
+    scene = make_scene()
+    placed = replace(scene, gauge=replace(scene.gauge, placed=True))
+    assert np.allclose(placed.upright[2], [0.0, 0.0, 1.0]) and not np.allclose(scene.upright[2], [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(placed.upright @ placed.upright.T, np.eye(3), atol=1e-12)
 
 
 def test_ply_refusals(tmp_path: Path) -> None:

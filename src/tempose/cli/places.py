@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tempose.io.gps import Fixes
     from tempose.sfm.adjustment.posterior import BundlePosterior
-    from tempose.sfm.georeference import Georeferenced
+    from tempose.sfm.placing import Georeferenced
     from tempose.sfm.scene import Scene
 
 _NAMED = 5
@@ -47,13 +47,25 @@ def add_place_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def find_place(
-    arguments: argparse.Namespace, scene: Scene, posterior: BundlePosterior, images: Path | None
+    arguments: argparse.Namespace, scene: Scene, posterior: BundlePosterior, images: Path | None, *, bend: bool
 ) -> tuple[Georeferenced | None, tuple[str, ...]]:
-    """Where the scene is, if anything says so, and what a user should know about it."""
+    """Where the scene is, if anything says so, and what a user should know about it.
+
+    Parameters
+    ----------
+    arguments
+        With the options of :func:`add_place_options`.
+    scene, posterior
+        What is to be placed, and what is uncertain about it.
+    images
+        Folder of the photographs, for their EXIF.
+    bend
+        Whether it may change its shape.
+    """
     from tempose.errors import ArgumentError, NotApplicable
     from tempose.io.control import read_image_points
     from tempose.io.gps import in_frame, of_map, read_fixes
-    from tempose.sfm.georeference import control_ties, georeference, gps_ties
+    from tempose.sfm.placing import control_ties, georeference, gps_ties
 
     fixes, notices = _gps(arguments, posterior.bundle.names, images)
     if arguments.check and not arguments.control:
@@ -63,7 +75,7 @@ def find_place(
             return None, notices
         try:
             ties = gps_ties(posterior, fixes)
-            found = georeference(scene, posterior, ties, fixes.geodetic_origin, fixes.origin)
+            found = georeference(scene, posterior, ties, fixes.geodetic_origin, fixes.origin, bend=bend)
         except NotApplicable as error:
             if arguments.gps != "auto":
                 raise
@@ -92,7 +104,7 @@ def find_place(
 
         fixes = replace(fixes, position=fixes.position + (fixes.origin - surveyed.origin), origin=surveyed.origin)
         ties = ties.together(gps_ties(posterior, fixes))
-    found = georeference(scene, posterior, ties, surveyed.geodetic_origin, surveyed.origin)
+    found = georeference(scene, posterior, ties, surveyed.geodetic_origin, surveyed.origin, bend=bend)
     return found, (*notices, *sentences(found))
 
 
@@ -178,6 +190,7 @@ def place_rows(found: Georeferenced) -> list[tuple[str, str]]:
             "scale and place",
             f"by {', '.join(counts)}; 1 unit of the model is {found.similarity.scale:.6g} m ± {100 * found.scale_sigma:.2g}%",
         ),
+        ("  shape", "kept" if found.bending is None else "adjusted to them, too"),
         (
             "  1σ of the whole",
             f"{', '.join(f'{x:.2g}' for x in rot)}° about and {', '.join(f'{x:.2g}' for x in place)} m along x, y, z",

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tempose.report.widgets import Fact
     from tempose.sfm.adjusted import AdjustedOptions
     from tempose.sfm.adjustment.systematic import ModelError
-    from tempose.sfm.georeference import Georeferenced
     from tempose.sfm.given import GivenModel, GivenOptions
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
+    from tempose.sfm.placing import Georeferenced
     from tempose.sfm.scene import Scene
 
 FEATURES = "features.db"
@@ -149,6 +149,17 @@ def add_parser(commands: Commands, summary: str) -> None:
     parser.add_argument(
         "--truth", metavar="PATH", help="true camera poses: folder of EPFL .camera files, or a pose file"
     )
+    parser.rare += [
+        parser.add_argument(
+            "--colours",
+            choices=["viridis", "jet"],
+            default="viridis",
+            help="of σ (default viridis; jet is the paper's)",
+        ),
+        parser.add_argument(
+            "--ply-covariance", action="store_true", help="the covariance of every point as six fields of the PLY files"
+        ),
+    ]
     graph = parser.add_argument_group("with --posterior graph")
     graph.add_argument(
         "--scales",
@@ -202,6 +213,8 @@ def run(arguments: argparse.Namespace) -> int:
             "--lens-error": arguments.lens_error is not None,
             "--refined": arguments.refined is not None,
             "--mapper": arguments.mapper != "auto",
+            "--gps": arguments.gps != "auto",
+            "--control": arguments.control is not None,
         },
     )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
@@ -227,7 +240,7 @@ def _reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Pose
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
     errors = None if truth is None else _errors(found.scene, truth)
     facts = found.facts()
-    _write(home, found, facts, options, errors, images)
+    _write(arguments, home, found, facts, options, errors, images)
     console.notice(arguments, *found.notices)
     console.table(arguments, _summary(found, facts), f"{source}: {len(views)} views")
     if errors is not None and truth is not None:
@@ -266,6 +279,7 @@ def _check_truth(truth: Poses, names: tuple[str, ...], path: str) -> None:
 
 
 def _write(
+    arguments: argparse.Namespace,
     home: Path,
     found: Reconstruction,
     facts: dict[str, Any],
@@ -284,7 +298,7 @@ def _write(
 
     files.save_scene(home / files.SCENE, found.scene)
     files.write_cameras(home / files.CAMERAS, found.scene)
-    files.write_clouds(home, found.scene)
+    files.write_clouds(home, found.scene, arguments.colours, covariance=arguments.ply_covariance)
     files.write_colmap(home / "colmap", found.scene)
     write_graph(home / "graph.csv", found.graph)
     write_atomically(home / "sfm.json", json_text(facts).encode())
@@ -308,6 +322,7 @@ def _write(
         ],
         thumbnails=thumbnails(images, map(str, found.scene.poses.ids)),
         files=[*_FILES, ("graph.csv", "the pose graph of the pairs")],
+        colours=arguments.colours,
     )
     write_cloud_page(home / "report.html", found.scene, home.resolve().name, extras)
 
@@ -431,7 +446,7 @@ def _adjust(
     from tempose.errors import ParseError
     from tempose.io.colmap.cameras import read_camera
     from tempose.sfm.adjusted import adjust_database
-    from tempose.sfm.features import build_database
+    from tempose.sfm.features import FeatureOptions, build_database
     from tempose.sfm.views import read_matched_database
 
     if not source.exists():
@@ -445,7 +460,8 @@ def _adjust(
         if source.is_dir():
             camera = None if arguments.intrinsics is None else read_camera(arguments.intrinsics)
             database = home / FEATURES
-            remarks = build_database(source, database, camera, progress)
+            making = FeatureOptions(arguments.cameras, arguments.match, arguments.features, arguments.image_size)
+            remarks = build_database(source, database, camera, progress, making)
         reading = time.perf_counter() - began
         photographs = source if source.is_dir() else None
         if truth is not None:
@@ -539,7 +555,7 @@ def _beside(
             views = read_model_views(str(source))
         beside = graph_beside(views, given, options, progress)
     (home / "graph").mkdir(exist_ok=True)
-    _write(home / "graph", beside.found, beside.found.facts(), options, None, images)
+    _write(arguments, home / "graph", beside.found, beside.found.facts(), options, None, images)
     return {"graph": f"in {home / 'graph'}", "difference": beside.facts()}
 
 
@@ -557,7 +573,9 @@ def _tell(
 
     common = 0 if truth is None else sum(name in truth.index for name in given.scene.poses.ids)
     errors = _errors(given.scene, truth) if truth is not None and common > 2 else None
-    placed, told = find_place(arguments, given.scene, given.posterior, images)
+    placed, told = find_place(
+        arguments, given.scene, given.posterior, images, bend=arguments.readjust or given.folder is None
+    )
     notices = (
         *told,
         *words.making(given),
@@ -574,7 +592,7 @@ def _tell(
     }
     if placed is not None:
         facts |= _placed_facts(given, placed)
-    _write_model(home, given, facts, notices, errors, images, placed, arguments.crs)
+    _write_model(arguments, home, given, facts, notices, errors, images, placed)
     console.notice(arguments, *notices)
     rows = _model_summary(given, facts) + ([] if placed is None else place_rows(placed))
     console.table(arguments, rows, f"{source}: {len(given.posterior.bundle.names)} photographs")
@@ -610,6 +628,7 @@ def _placed_facts(given: GivenModel, placed: Georeferenced) -> dict[str, Any]:
 
 
 def _write_model(
+    arguments: argparse.Namespace,
     home: Path,
     given: GivenModel,
     facts: dict[str, Any],
@@ -617,7 +636,6 @@ def _write_model(
     errors: Fact | None,
     images: Path | None,
     placed: Georeferenced | None,
-    crs: str | None,
 ) -> None:
     from importlib import metadata
 
@@ -627,22 +645,24 @@ def _write_model(
     from tempose.report.widgets import Fact
     from tempose.sfm import files, words
     from tempose.sfm import given as models
-    from tempose.sfm.georeference import write_placed
+    from tempose.sfm.placing import write_placed
     from tempose.sfm.thumbnails import thumbnails
 
     scene = given.scene if placed is None else placed.scene
     scale = 1.0 if placed is None else placed.similarity.scale
     shares = models.camera_shares(given.posterior, scale)
     files.save_scene(home / files.SCENE, scene)
-    files.write_cameras(home / files.CAMERAS, scene, shares | ({} if placed is None else place_columns(placed, crs)))
+    files.write_cameras(
+        home / files.CAMERAS, scene, shares | ({} if placed is None else place_columns(placed, arguments.crs))
+    )
     models.write_intrinsics(home / "intrinsics.csv", given.posterior)
     models.write_points(home / "points.csv", given.posterior, scene.structure, scale)
-    files.write_clouds(home, scene)
+    files.write_clouds(home, scene, arguments.colours, covariance=arguments.ply_covariance)
     if placed is None:
         models.write_model_again(home / "colmap", given)
     else:
         is_text = given.folder is None or (given.folder / "cameras.txt").exists()
-        write_placed(home / "colmap", given.model, placed.similarity, is_text)
+        write_placed(home / "colmap", given.model, placed, given.posterior, is_text)
         write_ties(home / "ties.csv", placed)
     write_atomically(home / "sfm.json", json_text(facts).encode())
     settings = [
@@ -670,6 +690,7 @@ def _write_model(
             ("points.csv", "points with error bars"),
             *([] if placed is None else [("ties.csv", "GPS and control points: residuals, and what was expected")]),
         ],
+        colours=arguments.colours,
     )
     write_cloud_page(home / "report.html", scene, home.resolve().name, extras)
 

@@ -20,6 +20,9 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     parser.add_argument("directory", metavar="DIR", help="directory written by 'tempose sfm'")
     parser.add_argument("--port", type=int, default=8080, help="port on 127.0.0.1 (default 8080, or the next free one)")
+    parser.add_argument(
+        "--colours", choices=["viridis", "jet"], default="viridis", help="of σ (default viridis; jet is the paper's)"
+    )
     parser.add_argument("--no-open", action="store_true", help="do not open the browser, print the address")
     parser.add_argument("--seconds", type=float, help="stop after this time (default: at Ctrl-C)")
 
@@ -30,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose.sfm.files import load_scene
 
     scene = load_scene(arguments.directory)
-    viewer = serve(scene, arguments.port)
+    viewer = serve(scene, arguments.port, arguments.colours)
     address = viewer.address
     console.table(
         arguments,

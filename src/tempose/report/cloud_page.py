@@ -15,6 +15,7 @@ from tempose._typing import Array, PathLike
 from tempose.geometry import quaternion as quat
 from tempose.report.widgets import VIEW_SCRIPTS, Fact, Histogram, PageFrame, banner, histogram_bins, pack, text
 from tempose.sfm import words
+from tempose.sfm.colours import colour_map
 from tempose.sfm.points import PointStatus, rms_sigma
 from tempose.sfm.scene import Scene
 
@@ -25,6 +26,7 @@ MAX_PAIRS = 200
 """Rows of the table of pairs that are not used."""
 
 _SCRIPTS = (*VIEW_SCRIPTS, "cloud_view.js", "cloud.js")
+_STOPS = 33  # colours of the scale of σ
 _FRUSTUM = 0.15  # depth of a drawn camera, in units of the first view's radius
 
 
@@ -66,6 +68,8 @@ class CloudExtras:
         JPEG files by the name of the photograph.
     files
         What lies beside the page and is linked, name and what it holds.
+    colours
+        Of σ, by the name of the colour map.
     """
 
     verdict: Fact | None = None
@@ -76,6 +80,7 @@ class CloudExtras:
     pairs: Sequence[PairNote] = ()
     thumbnails: Mapping[str, bytes] = field(default_factory=dict)
     files: Sequence[tuple[str, str]] = ()
+    colours: str = "viridis"
 
 
 def write_cloud_page(path: PathLike, scene: Scene, title: str, extras: CloudExtras | None = None) -> None:
@@ -130,6 +135,9 @@ def cloud_payload(scene: Scene, title: str, extras: CloudExtras | None = None) -
         "photo": pack(np.zeros((0, 3)) if photo is None else photo, "<i2"),
         "weak": pack((~s.good[rows]).astype(float), "<f4"),
         "stage": scene.upright.tolist(),
+        "stops": [
+            f"#{r:02x}{g:02x}{b:02x}" for r, g, b in colour_map(extras.colours)(np.linspace(0.0, 1.0, _STOPS)).tolist()
+        ],
         "frusta": pack(_frusta(scene, _FRUSTUM * near) - middle, "<f4"),
         "centres": pack(scene.poses.position - middle, "<f4"),
         "covariance": pack(_upper(scene.camera_covariance[:, 3:, 3:]), "<f4"),

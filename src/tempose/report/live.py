@@ -22,7 +22,7 @@ import numpy as np
 from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask
 from tempose.sfm import words
-from tempose.sfm.colours import sigma_colours
+from tempose.sfm.colours import colour_map, sigma_colours, sigma_ends
 from tempose.sfm.scene import Scene
 
 _SPHERE_STEPS = 16
@@ -44,7 +44,7 @@ class Viewer:
         self.server.stop()
 
 
-def serve(scene: Scene, port: int = 8080) -> Viewer:
+def serve(scene: Scene, port: int = 8080, colours: str = "viridis") -> Viewer:
     """Start a viewer on this machine's own address.
 
     Parameters
@@ -53,6 +53,8 @@ def serve(scene: Scene, port: int = 8080) -> Viewer:
         Cameras and points.
     port
         TCP port on 127.0.0.1; the next free one if it is taken.
+    colours
+        Of σ, by the name of the colour map.
     """
     viser = require("viser", "the viewer")
     token = secrets.token_urlsafe(16)
@@ -61,7 +63,7 @@ def serve(scene: Scene, port: int = 8080) -> Viewer:
     server.scene.set_up_direction("-y")
     server.initial_camera.look_at = scene.middle
     server.initial_camera.position = scene.middle - 4.0 * scene.bulk_radius * scene.viewing_direction
-    _Cloud(server, scene)
+    _Cloud(server, scene, colours)
     _cameras(server, scene)
     return Viewer(server, f"http://127.0.0.1:{server.get_port()}/{token}/")
 
@@ -119,14 +121,14 @@ def _guarded(token: str) -> Iterator[None]:
 class _Cloud:
     """Points and the controls that choose among them."""
 
-    def __init__(self, server: Any, scene: Scene) -> None:
+    def __init__(self, server: Any, scene: Scene, colours: str) -> None:
         s = scene.structure
         self.server = server
         self.placed = np.all(np.isfinite(s.position), axis=1)
         self.weak = ~s.good
         self.sigma = s.sigma
         self.position = s.position
-        self.colours = {"uncertainty": sigma_colours(s)}
+        self.colours = {"uncertainty": sigma_colours(s, colours)}
         if scene.colour is not None:
             self.colours["photographs"] = scene.colour
         self.size = 0.006 * scene.bulk_radius
@@ -134,6 +136,10 @@ class _Cloud:
         self.low, self.high = (float(ordered[0]), float(ordered[-1])) if len(ordered) else (1.0, 1.0)
         gui = server.gui
         gui.add_markdown(f"1σ per axis, {words.gauge(scene.gauge)}")
+        ends = sigma_ends(s)
+        if ends is not None:
+            gui.add_image(np.tile(colour_map(colours)(np.linspace(0.0, 1.0, 256)), (16, 1, 1)), label="Point σ")
+            gui.add_markdown(f"from {ends[0]:.2g} to {ends[1]:.2g} {scene.unit}")
         self.choice = gui.add_dropdown("Colour by", tuple(name for name in _COLOURS if name in self.colours))
         self.cut = gui.add_slider("Cut (% of log σ)", min=0, max=100, step=1, initial_value=100)
         self.told = gui.add_text("Shown", initial_value="", disabled=True)

@@ -20,7 +20,8 @@ Pixels have their centre at .5, COLMAP's convention, and are free of lens distor
 The default way begins and ends alike, with other stages between: :mod:`.mapping` makes models of a database by COLMAP's
 mappers, :mod:`.calibration` adjusts them and chooses which intrinsics are free, :mod:`.adjustment` has the error bars of a bundle
 adjustment, with any of COLMAP's camera models; :mod:`.adjusted` runs them. :mod:`.given` puts the same error bars on a COLMAP model
-that exists, and :mod:`.beside` solves the pose graph beside an adjusted model.
+that exists, and :mod:`.beside` solves the pose graph beside an adjusted model. :mod:`.placing` puts either in metres, by
+GPS and control points.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tempose.sfm.bundle import adjust as adjust
     from tempose.sfm.bundle import adjust_in_rounds as adjust_in_rounds
     from tempose.sfm.bundle import adjust_until_stable as adjust_until_stable
+    from tempose.sfm.features import FeatureOptions as FeatureOptions
     from tempose.sfm.files import load_scene as load_scene
     from tempose.sfm.given import GivenModel as GivenModel
     from tempose.sfm.given import GivenOptions as GivenOptions
@@ -53,6 +55,10 @@ if TYPE_CHECKING:
     from tempose.sfm.pipeline import Reconstruction as Reconstruction
     from tempose.sfm.pipeline import read_views as read_views
     from tempose.sfm.pipeline import reconstruct_views as reconstruct_views
+    from tempose.sfm.placing import Georeferenced as Georeferenced
+    from tempose.sfm.placing import control_ties as control_ties
+    from tempose.sfm.placing import georeference as georeference
+    from tempose.sfm.placing import gps_ties as gps_ties
     from tempose.sfm.points import PointStatus as PointStatus
     from tempose.sfm.points import Structure as Structure
     from tempose.sfm.points import StructureOptions as StructureOptions
@@ -78,6 +84,11 @@ _WHERE = {
     "adjust_in_rounds": "bundle",
     "adjust_until_stable": "bundle",
     "load_scene": "files",
+    "FeatureOptions": "features",
+    "Georeferenced": "placing",
+    "control_ties": "placing",
+    "georeference": "placing",
+    "gps_ties": "placing",
     "SfmOptions": "options",
     "Reconstruction": "pipeline",
     "read_views": "pipeline",

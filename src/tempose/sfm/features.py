@@ -159,8 +159,8 @@ def _usable(
 
 
 def _register(pycolmap: Any, database: Path, cameras: list[OneCamera], given: ColmapCamera | None) -> None:
-    """Write cameras and images that are not there yet, so that COLMAP takes the cameras that were found here."""
-    with pycolmap.Database.open(database) as db:
+    """Write cameras and images that are not there yet, all or none, so that COLMAP takes the cameras that were found here."""
+    with pycolmap.Database.open(database) as db, pycolmap.DatabaseTransaction(db):
         there = {image.name: image.camera_id for image in db.read_all_images()}
         rigs = {one.ref_sensor_id.id: one.rig_id for one in db.read_all_rigs()}
         for one in cameras:

@@ -22,7 +22,7 @@ from tempose.io.ply import write_ply
 from tempose.io.transforms import write_transforms
 from tempose.model.poses import Poses
 from tempose.sfm import words
-from tempose.sfm.colours import sigma_colours
+from tempose.sfm.colours import sigma_colours, sigma_ends
 from tempose.sfm.points import Observations, PointStatus, Structure, rms_sigma
 from tempose.sfm.scene import Scene, SceneGauge
 
@@ -141,10 +141,13 @@ def write_cameras(path: PathLike, scene: Scene, shares: Mapping[str, Array] | No
     write_atomically(path, csv_text(list(columns), list(columns.values())).encode())
 
 
-def cloud_columns(scene: Scene, colour: NDArray[np.uint8] | None = None) -> dict[str, NDArray[Any]]:
+def cloud_columns(
+    scene: Scene, colour: NDArray[np.uint8] | None = None, *, covariance: bool = False
+) -> dict[str, NDArray[Any]]:
     """Points with everything known of each, by name: position, colour, σ, its shares, views, angle, status.
 
-    Points of a status other than good are there and marked; those without a position are left out.
+    Points of a status other than good are there and marked; those without a position are left out. With ``covariance`` there are
+    six more columns, ``cov_xx`` to ``cov_zz``.
     """
     s = scene.structure
     placed = np.all(np.isfinite(s.position), axis=1)
@@ -162,14 +165,18 @@ def cloud_columns(scene: Scene, colour: NDArray[np.uint8] | None = None) -> dict
         "angle_deg": s.angle_deg[placed].astype("f4"),
         "status": s.status[placed].astype("u1"),
     }
+    if covariance:
+        total = s.covariance[placed].astype("f4")
+        pairs = [(i, j) for i in range(3) for j in range(i, 3)]
+        scalars |= {f"cov_{'xyz'[i]}{'xyz'[j]}": np.ascontiguousarray(total[:, i, j]) for i, j in pairs}
     return {**base, **channels, **scalars}
 
 
-def write_clouds(directory: PathLike, scene: Scene) -> None:
-    """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in jet from sure (blue) to unsure (red).
+def write_clouds(directory: PathLike, scene: Scene, colours: str = "viridis", *, covariance: bool = False) -> None:
+    """``points.ply`` in the photographs' colours and ``points_sigma.ply`` in colours from sure to unsure.
 
-    Both carry σ along the axes, σ, its two shares, views, angle and status of every point as scalar fields. ``transforms.json`` has
-    the cameras for NeRF and splat tools.
+    Both carry σ along the axes, σ, its two shares, views, angle and status of every point as scalar fields, and covariances if
+    asked for. ``transforms.json`` has the cameras for NeRF and splat tools.
     """
     home = Path(directory)
     comments = (
@@ -177,8 +184,11 @@ def write_clouds(directory: PathLike, scene: Scene) -> None:
         f"gauge: {words.gauge(scene.gauge)}",
         "status: " + ", ".join(f"{one.value} {one.label}" for one in PointStatus),
     )
-    write_ply(home / "points.ply", cloud_columns(scene), comments)
-    write_ply(home / "points_sigma.ply", cloud_columns(scene, sigma_colours(scene.structure)), comments)
+    ends = sigma_ends(scene.structure)
+    legend = () if ends is None else (f"colours: {colours}, sigma from {ends[0]:.3g} to {ends[1]:.3g} {scene.unit}",)
+    write_ply(home / "points.ply", cloud_columns(scene, covariance=covariance), comments)
+    by_sigma = cloud_columns(scene, sigma_colours(scene.structure, colours), covariance=covariance)
+    write_ply(home / "points_sigma.ply", by_sigma, (*comments, *legend))
     write_transforms(home / "transforms.json", scene.poses, scene.intrinsics, scene.image_size, points="points.ply")
 
 

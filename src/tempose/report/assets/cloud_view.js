@@ -1,13 +1,6 @@
 // Points coloured by how unsure they are, and the cameras that saw them.
 
-const JET = ["#000080", "#0000ff", "#00ffff", "#ffff00", "#ff0000", "#800000"];
-const JET_STOPS = Array.from({ length: 33 }, (_, k) => jet(k / 32));
 const BULK = 1.4; // points within so many radii of the middle are in the first view
-
-function jet(x) {
-  const part = (at) => Math.round(255 * Math.max(0, Math.min(1, 1.5 - Math.abs(4 * x - at))));
-  return `#${[3, 2, 1].map((at) => part(at).toString(16).padStart(2, "0")).join("")}`;
-}
 
 class CloudView extends View {
   constructor(canvas, cloud, on) {
@@ -69,11 +62,11 @@ class CloudView extends View {
     const colour = new Uint8Array(4 * n);
     const kind = options.colour === "photo" ? "sigma" : options.colour;
     const [low, high] = cloud.limits[kind].map(Math.log10);
-    const palette = JET_STOPS.map(parseColour);
+    const palette = cloud.stops.map(parseColour);
     for (let i = 0; i < n; i++) {
       if ((cloud.weak[i] && !options.weak) || cloud.sigma[i] > options.cut) continue;
       const t = (Math.log10(cloud[kind][i]) - low) / (high - low);
-      const rgb = options.colour === "photo" ? cloud.photo.subarray(3 * i, 3 * i + 3) : cloud[kind][i] > 0 ? palette[Math.max(0, Math.min(32, Math.round(32 * t)))] : [128, 128, 128];
+      const rgb = options.colour === "photo" ? cloud.photo.subarray(3 * i, 3 * i + 3) : cloud[kind][i] > 0 ? palette[Math.max(0, Math.min(palette.length - 1, Math.round((palette.length - 1) * t)))] : [128, 128, 128];
       colour.set([rgb[0], rgb[1], rgb[2], 255], 4 * i);
     }
     return { kind: "dots", places: cloud.positions, colour, radius: options.size / 2 };
@@ -121,7 +114,7 @@ class CloudView extends View {
   legendEntries() {
     const { options, cloud, theme } = this;
     const entries = [];
-    if (options.colour !== "photo") entries.push(this.bar("point σ", cloud.unit, cloud.limits[options.colour], JET_STOPS, { log: true }));
+    if (options.colour !== "photo") entries.push(this.bar("point σ", cloud.unit, cloud.limits[options.colour], cloud.stops, { log: true }));
     if (options.cameras) entries.push(this.key(theme.accent, plural(cloud.cameras.length, "camera")));
     if (options.ellipsoids && cloud.covariance.length) entries.push(this.key(theme.bad, `2σ ellipsoids, ${sizeWords(options.factor)}`, true));
     if (options.pairs && cloud.pairs.length) entries.push(this.key(theme.bad, cloud.pairs.length === 1 ? "1 pair contradicts the others" : `${cloud.pairs.length} pairs contradict the others`));

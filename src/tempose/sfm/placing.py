@@ -13,7 +13,10 @@ similarity is found by generalised least squares with this matrix. It is as good
 .. math:: sR\,\delta q + J_q\,\delta\theta, \qquad \delta\theta = -K (sR\,\delta z + e),
 
 which is the model's own, the datum's, and what they have in common. Its covariance is exact to first order; metres. The model is
-moved as a whole and keeps its shape.
+moved as a whole and keeps its shape; or it is *bent*, which is the joint adjustment of photographs and ties, to first order: with
+:math:`v = y - \hat y` after the similarity, everything moves by :math:`\mathrm{Cov}(q, z) W v` as well, and has the covariance
+
+.. math:: \Sigma_q - Q Q^T + A C A^T, \qquad Q = \mathrm{Cov}(q, z) W^{1/2}, \quad A = J_q - Q W^{1/2} J .
 
 A tie that is farther off than its σ and the model allow (:data:`OUTSIDE`, divided by the number of ties) takes no part; the worst
 goes first, and the rest is fitted again. Where nobody says how good GPS is, its scatter is estimated from the residuals (horizontal
@@ -25,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaincc
@@ -60,6 +63,7 @@ _LEAST_M = 0.01
 _MOST_LEFT_OUT = 1.0 / 3.0
 _VAGUE_DEG = 20.0
 _STEPS = 30
+_COLUMNS_AT_ONCE = 16
 _FAR = 5.0  # standard deviations from the first fit
 
 
@@ -109,6 +113,17 @@ class Ties:
         )
 
 
+class Bending(NamedTuple):
+    """What a bent model has moved by, after the similarity.
+
+    Rotation and place of photographs (n, 6) in the world, points (p, 3), and all parameters of each camera.
+    """
+
+    pose: Array
+    point: Array
+    parameters: tuple[Array, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Georeferenced:
     """A model in the world.
@@ -133,6 +148,8 @@ class Georeferenced:
         Latitude, longitude (degrees) and height of the frame's origin, x east, y north, z up; ``None``: the frame is a map's.
     map_origin
         What was subtracted from a map's coordinates (3,).
+    bending
+        If the model was bent: what it has moved by.
     """
 
     scene: Scene
@@ -145,6 +162,7 @@ class Georeferenced:
     estimated: bool
     origin: tuple[float, float, float] | None
     map_origin: Array
+    bending: Bending | None = None
 
     @property
     def sigmas(self) -> Array:
@@ -181,6 +199,7 @@ class Georeferenced:
             "sigma_rot_deg": rot.tolist(),
             "sigma_place": place.tolist(),
             "sigma_gps_estimated": self.estimated,
+            "bent": self.bending is not None,
             "ties": [
                 {
                     "name": self.ties.names[k],
@@ -339,6 +358,8 @@ def georeference(
     ties: Ties,
     origin: tuple[float, float, float] | None = None,
     map_origin: Array | None = None,
+    *,
+    bend: bool = False,
 ) -> Georeferenced:
     """Move a model to where its ties are.
 
@@ -350,6 +371,8 @@ def georeference(
         From :func:`gps_ties`, :func:`control_ties`, or both.
     origin, map_origin
         Where the origin of the ties' frame is.
+    bend
+        Adjust photographs and ties together, to first order; else the model keeps its shape.
     """
     if (measured := _measured(ties)).sum() < (6 if posterior.bundle.metric else 7) or len(_rows_used(ties)) < 3:
         raise NotApplicable(
@@ -368,9 +391,10 @@ def georeference(
     if fit.estimated:
         C = C.copy()
         C[3:6, 3:6] += np.diag(np.square(SHARED_M))
-    residual, expected = fit.residuals()
+    residual, expected = fit.residuals(bend=bend)
+    moved, bending = _bent(scene, posterior, fit, C) if bend else (_moved(scene, posterior, fit, C), None)
     return Georeferenced(
-        _moved(scene, posterior, fit, C),
+        moved,
         fit.similarity,
         C,
         replace(ties, sigma=fit.sigma),
@@ -380,6 +404,7 @@ def georeference(
         fit.estimated,
         origin,
         np.zeros(3) if map_origin is None else map_origin,
+        bending,
     )
 
 
@@ -452,7 +477,7 @@ class _Fit:
 
     def covariance(self) -> Array:
         """Of all residuals (3 k, 3 k), before anything is fitted; infinite σ are left out."""
-        turn = np.kron(np.eye(len(self.ties)), self.scale * self.rotation)
+        turn = self.turn()
         return np.asarray(
             turn @ self.Z @ turn.T + np.diag(np.where(np.isinf(self.sigma), 0.0, self.sigma).ravel() ** 2)
         )
@@ -460,7 +485,7 @@ class _Fit:
     def solved(self) -> tuple[Array, Array]:
         """Fit; the gain K (7, 3 k) and the covariance (7, 7)."""
         ties = self.ties
-        part = np.flatnonzero((self.used[:, None] & np.isfinite(self.sigma)).ravel())
+        part = self.part()
         free = np.arange(7 if self.has_scale else 6)
         for _ in range(_STEPS):
             J = self.jacobian(ties.at).reshape(-1, 7)[np.ix_(part, free)]
@@ -486,14 +511,27 @@ class _Fit:
         full[np.ix_(free, free)] = C
         return K, full
 
-    def residuals(self) -> tuple[Array, Array]:
+    def residuals(self, *, bend: bool = False) -> tuple[Array, Array]:
         """Of all ties (k, 3), NaN where not measured, and what is expected of them (k, 3, 3)."""
         K, _ = self.solved()
         k = len(self.ties)
         M = np.eye(3 * k) - self.jacobian(self.ties.at).reshape(-1, 7) @ K
+        off = (self.ties.world - self.arms(self.ties.at) - self.place).ravel()
+        if bend:
+            part, turn = self.part(), self.turn()
+            follow = (turn @ self.Z @ turn.T)[:, part] @ np.linalg.inv(self.covariance()[np.ix_(part, part)])
+            off = off - follow @ off[part]
+            M = M - follow @ M[part]
         C = (M @ self.covariance() @ M.T).reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)]
-        off = self.ties.world - self.arms(self.ties.at) - self.place
-        return np.where(np.isinf(self.sigma), np.nan, off), C
+        return np.where(np.isinf(self.sigma), np.nan, off.reshape(k, 3)), C
+
+    def part(self) -> Index:
+        """Coordinates (of 3 k) that take part."""
+        return np.flatnonzero((self.used[:, None] & np.isfinite(self.sigma)).ravel())
+
+    def turn(self) -> Array:
+        """Displacements of all ties in the model to those in the world (3 k, 3 k)."""
+        return np.asarray(np.kron(np.eye(len(self.ties)), self.scale * self.rotation), dtype=np.float64)
 
     def select(self) -> None:
         """Leave out what contradicts the rest, and estimate what nobody says.
@@ -580,8 +618,7 @@ class _Fit:
 def _moved(scene: Scene, posterior: BundlePosterior, fit: _Fit, C: Array) -> Scene:
     """Cameras and points in the world, with their covariances."""
     K, _ = fit.solved()
-    turn = np.kron(np.eye(len(fit.ties)), fit.scale * fit.rotation)
-    weights = turn.T @ K.T  # (3 k, 7): displacements of ties in the model, as they act on θ
+    weights = fit.turn().T @ K.T  # (3 k, 7): displacements of ties in the model, as they act on θ
     by_model = fit.columns.T @ weights
     shared = posterior.noise.times(fit.ties.follow.T @ weights) + posterior.model.columns @ by_model
     bundle, R, sR = posterior.bundle, fit.rotation, fit.scale * fit.rotation
@@ -612,6 +649,59 @@ def _moved(scene: Scene, posterior: BundlePosterior, fit: _Fit, C: Array) -> Sce
     )
 
 
+def _bent(scene: Scene, posterior: BundlePosterior, fit: _Fit, C: Array) -> tuple[Scene, Bending]:
+    """Cameras, points and calibration adjusted together with the ties, to first order."""
+    bundle, R, sR = posterior.bundle, fit.rotation, fit.scale * fit.rotation
+    part = fit.part()
+    root = np.linalg.cholesky(np.linalg.inv(fit.covariance()[np.ix_(part, part)]))
+    off = (fit.ties.world - fit.arms(fit.ties.at) - fit.place).ravel()[part]
+    pulled, design = root.T @ off, root.T @ fit.jacobian(fit.ties.at).reshape(-1, 7)[part]
+    columns = fit.turn().T[:, part] @ root  # (3 k, m): displacements of ties in the model
+    by_model = fit.columns.T @ columns
+    nodes = posterior.noise.times(fit.ties.follow.T @ columns) + posterior.model.columns @ by_model
+
+    A = np.zeros((6, 6))
+    A[:3, :3], A[3:, 3:] = R, sR
+    pose = A @ image_from_frame(bundle) @ nodes.reshape(-1, BLOCK, len(part))[bundle.frame_of]
+    J = np.zeros((len(bundle.names), 6, 7))
+    J[:, :3, :3] = np.eye(3)
+    J[:, 3:] = fit.jacobian(bundle.poses.position)
+    left = J - pose @ design
+    cameras = A @ scene.camera_covariance @ A.T - pose @ np.swapaxes(pose, 1, 2) + left @ C @ np.swapaxes(left, 1, 2)
+
+    s, p = scene.structure, len(bundle.position)
+    explained, shift, seen = np.zeros((p, 3, 3)), np.zeros((p, 3)), np.zeros((p, 3, 7))
+    for start in range(0, len(part), _COLUMNS_AT_ONCE):
+        some = slice(start, start + _COLUMNS_AT_ONCE)
+        point = posterior.noise.inverse.reduced.follow(nodes[:, some])
+        if posterior.model.point_columns is not None:
+            point = point + posterior.model.point_columns @ by_model[:, some]
+        point = sR @ point
+        explained += point @ np.swapaxes(point, 1, 2)
+        shift += point @ pulled[some]
+        seen += point @ design[some]
+    left = fit.jacobian(bundle.position) - seen
+    own = sR @ s.image_covariance @ sR.T
+    total = sR @ s.covariance @ sR.T - explained + left @ C @ np.swapaxes(left, 1, 2)
+    where = fit.arms(bundle.position) + fit.place + shift
+    step = pose @ pulled
+    moved = scene.poses.moved(fit.similarity)
+    poses = replace(moved, wxyz=quat.multiply(quat.exp(step[:, :3]), moved.wxyz), position=moved.position + step[:, 3:])
+    parameters = []
+    for row, camera in enumerate(bundle.cameras):
+        change = np.zeros(len(camera.parameters))
+        change[posterior.linear.nodes.free[row]] = nodes[posterior.linear.nodes.rows(row)] @ pulled
+        parameters.append(change)
+    bent = replace(
+        scene,
+        poses=poses,
+        camera_covariance=cameras,
+        structure=replace(s, position=where, mean=where, image_covariance=own, pose_covariance=total - own),
+        gauge=replace(scene.gauge, metric=True, placed=True),
+    )
+    return bent, Bending(step, shift, tuple(parameters))
+
+
 def _covariance(own: Array, J: Array, shared: Array, C: Array) -> Array:
     """``Σ + J C Jᵀ − c Jᵀ − J cᵀ`` of blocks (n, d, d), with J and c (n, d, 7)."""
     J_t = np.swapaxes(J, 1, 2)
@@ -619,12 +709,24 @@ def _covariance(own: Array, J: Array, shared: Array, C: Array) -> Array:
     return np.asarray(own + J @ C @ J_t - cross - np.swapaxes(cross, 1, 2))
 
 
-def write_placed(directory: PathLike, model: Any, similarity: Similarity, is_text: bool) -> None:
+def write_placed(
+    directory: PathLike, model: Any, found: Georeferenced, posterior: BundlePosterior, is_text: bool
+) -> None:
     """A COLMAP model where it is in the world."""
     pycolmap = require("pycolmap", "writing a model")
-    moved = pycolmap.Reconstruction(model)
+    moved, similarity = pycolmap.Reconstruction(model), found.similarity
     turn = pycolmap.Rotation3d(np.roll(similarity.wxyz, -1))
     moved.transform(pycolmap.Sim3d(similarity.scale, turn, similarity.translation))
+    if found.bending is not None:
+        bundle, poses = posterior.bundle, found.scene.poses
+        for row, number in enumerate(bundle.numbers.tolist()):
+            image = moved.images[number]
+            world_from_camera = pycolmap.Rigid3d(pycolmap.Rotation3d(np.roll(poses.wxyz[row], -1)), poses.position[row])
+            image.frame.set_cam_from_world(image.camera_id, world_from_camera.inverse())
+        for number, place in zip(bundle.point_numbers.tolist(), found.scene.structure.position, strict=True):
+            moved.points3D[number].xyz = place
+        for camera, change in zip(bundle.cameras, found.bending.parameters, strict=True):
+            moved.cameras[camera.number].params = camera.parameters + change
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     (moved.write_text if is_text else moved.write_binary)(target)
