@@ -349,7 +349,7 @@ def test_a_model_with_gps_in_exif_is_written_in_metres(tmp_path: Path, capsys: p
         path.write_bytes(jpeg({0: {0x10F: "DJI"}, 0x8825: gps}))
     out = tmp_path / "out"
     command = ["sfm", str(tmp_path / "model"), "-o", str(out), "--images", str(photographs)]
-    assert main([*command, "--gps-error", "0.3,0.6"]) == 0
+    assert main([*command, "--gps-sigma", "0.3"]) == 0
     told = capsys.readouterr()
     assert "places of 9 of 9 photographs are taken from their EXIF" in told.err
     facts = json.loads((out / "sfm.json").read_text())

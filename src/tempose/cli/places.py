@@ -36,9 +36,10 @@ def add_place_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     )
     return [
         group.add_argument(
-            "--gps-error",
-            metavar="H,V",
-            help="1σ of places by EXIF, metres, horizontal and vertical; default: what EXIF says, or estimated",
+            "--gps-sigma",
+            type=float,
+            metavar="LENGTH",
+            help="1σ of places by EXIF, metres, horizontally; vertically twice that; default: what EXIF says, or estimated",
         ),
         group.add_argument(
             "--crs", metavar="EPSG:N", help="map that x, y, z of tables are coordinates of (needs pyproj)"
@@ -133,14 +134,10 @@ def _gps(
         if arguments.gps == "exif":
             raise ArgumentError(f"no photograph in {images} has a place in its EXIF")
         return None, ()
-    if arguments.gps_error is not None:
-        try:
-            flat, up = (float(word) for word in arguments.gps_error.split(","))
-        except ValueError:
-            flat = up = 0.0
-        if not (flat > 0.0 and up > 0.0):
-            raise OptionError(f"--gps-error takes two lengths in metres, for instance 2,4, not {arguments.gps_error!r}")
-        found = replace(found, sigma=np.tile([flat, flat, up], (len(found.ids), 1)))
+    if arguments.gps_sigma is not None:
+        if not arguments.gps_sigma > 0.0:
+            raise OptionError(f"--gps-sigma is a length in metres, not {arguments.gps_sigma:g}")
+        found = replace(found, sigma=np.tile(arguments.gps_sigma * np.array([1.0, 1.0, 2.0]), (len(found.ids), 1)))
     missing = len(names) - len(found.ids)
     told = f"places of {len(found.ids)} of {len(names)} photographs are taken from their EXIF (--gps none: not)"
     return found, (told,) if missing or arguments.gps == "auto" else ()
