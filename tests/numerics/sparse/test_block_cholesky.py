@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
+from tempose._support import parallel
 from tempose.errors import ArgumentError, GraphError, TemposeError
-from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, ordering, repeated
+from tempose.numerics.sparse import NotPositiveDefiniteError, analyze, block_cholesky, ordering, repeated
 from tempose.numerics.sparse.block_cholesky import _adjacency
 
 
@@ -485,3 +486,80 @@ class TestOrdering:
         np.testing.assert_allclose(a.solve(rhs), b.solve(rhs), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(a.selected_inverse()[1], b.selected_inverse()[1], rtol=1e-9, atol=1e-12)
         assert not np.array_equal(a.solve(rhs), b.solve(rhs))  # negative control: it is another order
+
+
+class TestTasks:
+    """Subtrees of the elimination tree at the same time."""
+
+    @pytest.fixture
+    def shared(self, monkeypatch: pytest.MonkeyPatch):
+        """A pattern that is cut into tasks though it is small, its blocks, and right-hand sides."""
+        monkeypatch.setattr(block_cholesky, "_ALONE", 0.0)
+        n, pairs = TestOrdering.cube(7)
+        pairs, diag, off = problem(np.random.default_rng(5), n, pairs, 3)
+        rhs = np.random.default_rng(6).normal(size=(3 * n, 5))
+        return analyze(n, pairs[:, 0], pairs[:, 1], block=3), diag, off, rhs
+
+    @staticmethod
+    def everything(symbolic, diag, off, rhs):
+        factor = symbolic.factor(diag, off)
+        one = [f(rhs[:, 0]) for f in (factor.solve, factor.solve_L, factor.solve_Lt)]
+        many = [f(rhs) for f in (factor.solve, factor.solve_L, factor.solve_Lt)]
+        return [*one, *many, *factor.selected_inverse(), np.array(factor.log_determinant())]
+
+    def test_tasks_are_whole_subtrees_that_share_nothing(self, shared):
+        symbolic = shared[0]
+        tree, tasks = symbolic._tree, symbolic._tasks
+        assert len(tasks) >= 5 and symbolic._top
+        covered = np.concatenate([np.arange(a, b) for a, b in tasks + symbolic._top])
+        np.testing.assert_array_equal(np.sort(covered), np.arange(len(tree.start) - 1))
+        size = (np.diff(tree.pointer) * symbolic.block) ** 2
+        used = []
+        for (a, b), beyond in zip(tasks, symbolic._beyond, strict=True):
+            inside = {
+                int(c) for s in range(a, b) for c in tree.child[tree.child_pointer[s] : tree.child_pointer[s + 1]]
+            }
+            assert all(a <= c < b for c in inside)
+            rows = np.unique(tree.rows[tree.pointer[a] : tree.pointer[b]])
+            np.testing.assert_array_equal(rows[rows >= tree.start[b]], beyond)
+            used.append((int(tree.update[a:b].min()), int((tree.update[a:b] + size[a:b]).max())))
+        used.sort()
+        assert all(high <= low for (_, high), (low, _) in zip(used, used[1:], strict=False))
+
+    def test_any_number_of_threads_gives_the_same_bytes(self, shared, monkeypatch: pytest.MonkeyPatch):
+        results = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(parallel, "cores", lambda threads=threads: threads)
+            results.append(self.everything(*shared))
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+    def test_tasks_compute_what_one_thread_alone_does(self, shared, monkeypatch: pytest.MonkeyPatch):
+        symbolic, diag, off, rhs = shared
+        monkeypatch.setattr(block_cholesky, "_ALONE", np.inf)
+        alone = analyze(symbolic.n, symbolic.pairs[:, 0], symbolic.pairs[:, 1], block=3)
+        assert len(alone._tasks) == 1 and not alone._top
+        assert symbolic._stack_size > alone._stack_size
+        a, b = self.everything(alone, diag, off, rhs), self.everything(symbolic, diag, off, rhs)
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+        np.testing.assert_array_equal(
+            a[2], b[2]
+        )  # down the tree and all of the factor: the same numbers in the same order
+        np.testing.assert_array_equal(a[-1], b[-1])
+        exact = np.linalg.inv(dense(symbolic.n, 3, symbolic.pairs, diag, off))
+        np.testing.assert_allclose(b[0], exact @ rhs[:, 0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(b[6][5], exact[15:18, 15:18], rtol=1e-8)
+
+    def test_what_breaks_is_the_same_node_on_any_number_of_threads(self, shared, monkeypatch: pytest.MonkeyPatch):
+        symbolic, diag, off, _ = shared
+        bad = diag.copy()
+        bad[[3, 200, 300]] *= -1.0
+        named = set()
+        for threads in (1, 3):
+            monkeypatch.setattr(parallel, "cores", lambda threads=threads: threads)
+            with pytest.raises(NotPositiveDefiniteError) as broken:
+                symbolic.factor(bad, off)
+            named.add(broken.value.node)
+        assert len(named) == 1

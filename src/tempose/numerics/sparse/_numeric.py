@@ -202,10 +202,19 @@ def _backward_front(L: Any, p: Any, m: Any, k: Any, w: Any, few: Any) -> Any:
 @kernel(error_model="numpy")
 def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
     """Overwrite the vector x by L⁻¹ x, or by L⁻ᵀ x."""
+    solve_part(tree, 0, tree.start.size - 1, L, x, x, transposed, work)
+
+
+@kernel(error_model="numpy")
+def solve_part(tree: Any, first: Any, last: Any, L: Any, x: Any, beyond: Any, transposed: Any, work: Any) -> Any:
+    """What supernodes ``first`` … ``last - 1`` contribute to :func:`solve_one`.
+
+    What L⁻¹ takes from rows of later supernodes is taken from the same rows of ``beyond``, which may be x itself.
+    """
     b, few = tree.block, np.empty(COLUMNS)
-    supernodes = tree.start.size - 1
-    for step in range(supernodes):
-        s = supernodes - 1 - step if transposed else step
+    limit = tree.start[last]
+    for step in range(last - first):
+        s = last - 1 - step if transposed else first + step
         k, _, m, p = _shape(tree, s)
         own = tree.start[s] * b
         for r in range(k):
@@ -213,8 +222,12 @@ def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
         r = k
         for e in range(tree.pointer[s], tree.pointer[s + 1]):
             i = tree.rows[e] * b
-            for y in range(b):
-                work[r + y] = x[i + y]
+            if transposed or tree.rows[e] < limit:
+                for y in range(b):
+                    work[r + y] = x[i + y]
+            else:
+                for y in range(b):
+                    work[r + y] = beyond[i + y]
             r += b
         if transposed:
             _backward_front(L, p, m, k, work, few)
@@ -223,22 +236,28 @@ def solve_one(tree: Any, L: Any, x: Any, transposed: Any, work: Any) -> Any:
             r = k
             for e in range(tree.pointer[s], tree.pointer[s + 1]):
                 i = tree.rows[e] * b
-                for y in range(b):
-                    x[i + y] = work[r + y]
+                if tree.rows[e] < limit:
+                    for y in range(b):
+                        x[i + y] = work[r + y]
+                else:
+                    for y in range(b):
+                        beyond[i + y] = work[r + y]
                 r += b
         for r in range(k):
             x[own + r] = work[r]
 
 
 @kernel(error_model="numpy")
-def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any) -> Any:
-    """Overwrite x by L⁻¹ x, or by L⁻ᵀ x; the ``count`` right-hand sides are adjacent for every row."""
+def solve_many(
+    tree: Any, first: Any, last: Any, L: Any, x: Any, beyond: Any, count: Any, transposed: Any, work: Any
+) -> Any:
+    """The same as :func:`solve_part` for ``count`` right-hand sides, which are adjacent for every row."""
     scratch = np.empty(SCRATCH)
     b = tree.block
     length = b * count
-    supernodes = tree.start.size - 1
-    for step in range(supernodes):
-        s = supernodes - 1 - step if transposed else step
+    limit = tree.start[last]
+    for step in range(last - first):
+        s = last - 1 - step if transposed else first + step
         k, u, m, p = _shape(tree, s)
         own = tree.start[s] * length
         if not transposed:
@@ -252,8 +271,12 @@ def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any
             w = 0
             for e in range(tree.pointer[s], tree.pointer[s + 1]):
                 i = tree.rows[e] * length
-                for y in range(length):
-                    x[i + y] -= work[w + y]
+                if tree.rows[e] < limit:
+                    for y in range(length):
+                        x[i + y] -= work[w + y]
+                else:
+                    for y in range(length):
+                        beyond[i + y] -= work[w + y]
                 w += length
         else:
             for y in range(k * count):
@@ -270,8 +293,10 @@ def solve_many(tree: Any, L: Any, x: Any, count: Any, transposed: Any, work: Any
 
 
 @kernel(error_model="numpy")
-def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diagonal: Any, off: Any) -> Any:
-    """Blocks of A⁻¹ on the pattern of A, from the root down.
+def selected_inverse(
+    tree: Any, first: Any, last: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diagonal: Any, off: Any
+) -> Any:
+    """Blocks of A⁻¹ on the pattern of A, of supernodes ``last - 1`` down to ``first``; what is above them comes before.
 
     At its turn each supernode finds Z22, full, in the place of its update matrix. Z is the k × m matrix [Z11, Z12],
     N = L11⁻ᵀ, K = N L21ᵀ (the transpose of K in the module's formula).
@@ -279,7 +304,7 @@ def selected_inverse(tree: Any, L: Any, stack: Any, Z: Any, N: Any, K: Any, diag
     scratch = np.empty(SCRATCH)
     run = np.empty(tree.tallest + 1, np.int64)
     b = tree.block
-    for s in range(tree.start.size - 2, -1, -1):
+    for s in range(last - 1, first - 1, -1):
         k, u, m, p = _shape(tree, s)
         q = tree.update[s]
         inverse_of_pivots(L, p, m, k, N, Z, scratch)

@@ -195,32 +195,73 @@ def supernode_rows(indptr: Any, indices: Any, order: Any, rank: Any, label: Any,
 
 
 @kernel
-def stack_places(tree: Any, size: Any) -> Any:
-    """Place of every update matrix on two stacks.
+def stack_places(tree: Any, size: Any, region: Any) -> Any:
+    """Place of every update matrix, on two stacks in each region.
 
     An update matrix lives from its own front to its parent's. Fronts at even depth use one stack, fronts at odd
     depth the other: when a front is reached, the updates of its children are the top of the other stack, so its
-    own can be pushed before theirs are popped. Returns offsets (second stack behind the first) and the total size.
+    own can be pushed before theirs are popped. Fronts of different regions share no memory; the update of a front whose parent
+    is in another region stays where it is. Returns offsets (stack behind stack) and the total size.
     """
     m = tree.size
+    regions = 1
+    for s in range(m):
+        regions = max(regions, region[s] + 1)
     depth = np.zeros(m, np.int64)
     for s in range(m - 1, -1, -1):
-        if tree[s] != -1:
+        if tree[s] != -1 and region[tree[s]] == region[s]:
             depth[s] = 1 - depth[tree[s]]
     offset = np.empty(m, np.int64)
-    top = np.zeros(2, np.int64)
-    peak = np.zeros(2, np.int64)
+    top = np.zeros((regions, 2), np.int64)
+    peak = np.zeros((regions, 2), np.int64)
     bottom = np.full(m, -1, np.int64)
     for s in range(m):
-        d = depth[s]
-        offset[s] = top[d]
+        d, r = depth[s], region[s]
+        offset[s] = top[r, d]
         if bottom[s] != -1:
-            top[1 - d] = bottom[s]
-        if tree[s] != -1 and bottom[tree[s]] == -1:
-            bottom[tree[s]] = offset[s]
-        top[d] = offset[s] + size[s]
-        peak[d] = max(peak[d], top[d])
+            top[r, 1 - d] = bottom[s]
+        above = tree[s]
+        if above != -1 and region[above] == r and bottom[above] == -1:
+            bottom[above] = offset[s]
+        top[r, d] = offset[s] + size[s]
+        peak[r, d] = max(peak[r, d], top[r, d])
+    base = np.zeros((regions, 2), np.int64)
+    total = 0
+    for r in range(regions):
+        for d in range(2):
+            base[r, d] = total
+            total += peak[r, d]
     for s in range(m):
-        if depth[s] == 1:
-            offset[s] += peak[0]
-    return offset, peak[0] + peak[1]
+        offset[s] += base[region[s], depth[s]]
+    return offset, total
+
+
+@kernel
+def shares(tree: Any, cost: Any, least: Any) -> Any:
+    """Cut the tree of supernodes into tasks that need nothing of each other, and the rest, its top.
+
+    The top are the supernodes with more than ``least`` of work in them and below them. Between these, whole subtrees follow each
+    other; as many of them as have ``least`` of work together are one task. Returns the supernodes at which tasks and
+    pieces of the top begin, with one behind the last at the end, and whether each is a task.
+    """
+    m = tree.size
+    total = cost.copy()
+    for s in range(m):
+        if tree[s] != -1:
+            total[tree[s]] += total[s]
+    begin = np.empty(m + 1, np.int64)
+    is_task = np.empty(m, np.bool_)
+    count = 0
+    work = 0.0
+    fresh = True  # a subtree has just ended
+    for s in range(m):
+        top = total[s] > least
+        if s == 0 or top != (total[s - 1] > least) or (not top and fresh and work >= least):
+            begin[count] = s
+            is_task[count] = not top
+            count += 1
+            work = 0.0
+        work += cost[s]
+        fresh = tree[s] == -1 or total[tree[s]] > least
+    begin[count] = m
+    return begin[: count + 1].copy(), is_task[:count].copy()

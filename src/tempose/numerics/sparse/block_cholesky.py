@@ -35,18 +35,27 @@ K. Takahashi, J. Fagan, M.-S. Chin, Formation of a sparse bus impedance matrix, 
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from tempose._typing import Array, Index
+from tempose._support.parallel import on_threads
+from tempose._typing import Array, Index, Mask
 from tempose.errors import ArgumentError, GraphError, TemposeError
 
 from . import _numeric, _symbolic
 from ._dense import PADDING
 from .ordering import Order, fill_reducing_order, inverse
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ALONE = 1e9  # operations, a tenth of a second: patterns that take less are left to the thread that asks
+_MOST_TASKS = 32  # about: more balance better and need more memory
 
 
 class NotPositiveDefiniteError(TemposeError):
@@ -119,7 +128,14 @@ class Symbolic:
 
         columns, below = np.diff(start) * block, np.diff(pointer) * block
         panel = _offsets((columns + below) * columns)
-        update, self._stack_size = _symbolic.stack_places(supernode_parent, below**2)
+        k, u = columns.astype(float), below.astype(float)
+        cost = k**3 / 3 + k * k * u + k * u * u
+        self.flops = float(cost.sum())
+        least = math.inf if self.flops < _ALONE else self.flops / _MOST_TASKS
+        begin, is_task = _symbolic.shares(supernode_parent, cost, least)
+        self._tasks, self._top = _ranges(begin, is_task), _ranges(begin, ~is_task)
+        region = np.repeat(np.where(is_task, np.cumsum(is_task), 0), np.diff(begin))
+        update, self._stack_size = _symbolic.stack_places(supernode_parent, below**2, region)
 
         owner = np.repeat(np.arange(len(below)), below // block)
         keys = owner * n + rows  # ascending, so that one bisection finds a row of any front
@@ -143,8 +159,7 @@ class Symbolic:
 
         self.order = nodes
         self.nonzeros = int(panel[-1])
-        k, u = columns.astype(float), below.astype(float)
-        self.flops = float((k**3 / 3 + k * k * u + k * u * u).sum())
+        self._beyond = [_beyond(a, b, start, pointer, rows, supernode_parent) for a, b in self._tasks]
         self._tree = _numeric.Tree(
             block=block,
             tallest=int((columns + below).max(initial=0)) // block,
@@ -162,9 +177,13 @@ class Symbolic:
             entry_place=position[by_front],
             entry_flip=(ends[:, 0] < ends[:, 1])[by_front],
         )
-        self._largest_panel = int(np.diff(panel).max(initial=0))
+        self._panel_sizes = np.diff(panel)
+        self._largest_panel = int(self._panel_sizes.max(initial=0))
         column = np.arange(n * block) - np.repeat(start[:-1] * block, columns)
         self._diagonal = np.repeat(panel[:-1], columns) + column * (np.repeat(columns + below, columns) + 1)
+
+    def _largest_of(self, part: tuple[int, int]) -> int:
+        return int(self._panel_sizes[part[0] : part[1]].max(initial=0))
 
     def factor(self, diag: ArrayLike, off: ArrayLike, *, shift: float = 0.0) -> Factor:
         """Factor A + shift · I.
@@ -192,8 +211,13 @@ class Symbolic:
         except IndexError:
             values = np.empty(self.nonzeros + PADDING)
         stack = np.empty(self._stack_size + PADDING)
-        supernodes = len(self._tree.start) - 1
-        broken = _numeric.factor(self._tree, 0, supernodes, diag, off, float(shift), values, stack)
+
+        def share(part: tuple[int, int]) -> int:
+            return int(_numeric.factor(self._tree, *part, diag, off, float(shift), values, stack))
+
+        broken = min((at for at in _shared(share, self._tasks) if at >= 0), default=-1)
+        for part in self._top:
+            broken = share(part) if broken < 0 else broken
         if broken >= 0:
             self._spare.append(values)
             raise NotPositiveDefiniteError(int(self.order[broken]))
@@ -257,8 +281,14 @@ class Factor:
         diag = np.empty((symbolic.n, b, b))
         off = np.empty((len(symbolic.pairs), b, b))
         stack = np.empty(symbolic._stack_size + PADDING)
-        Z, N, K = (np.empty(symbolic._largest_panel + PADDING) for _ in range(3))
-        _numeric.selected_inverse(symbolic._tree, self._values, stack, Z, N, K, diag, off)
+
+        def share(part: tuple[int, int]) -> None:
+            Z, N, K = (np.empty(symbolic._largest_of(part) + PADDING) for _ in range(3))
+            _numeric.selected_inverse(symbolic._tree, *part, self._values, stack, Z, N, K, diag, off)
+
+        for part in reversed(symbolic._top):
+            share(part)
+        _shared(share, symbolic._tasks)
         off[symbolic._loops] = diag[symbolic.pairs[symbolic._loops, 0]]
         return diag, off
 
@@ -291,17 +321,45 @@ class Factor:
         x = flat[: n * b * count].reshape(n, b, count)
         x[:] = blocks[order] if forward else blocks
         for wanted, transposed in ((forward, False), (backward, True)):
-            if wanted and count == 1:
-                work = np.empty(symbolic._tree.tallest * b)
-                _numeric.solve_one(symbolic._tree, self._values, flat, transposed, work)
-            elif wanted and count > 1:
-                work = np.empty(symbolic._tree.tallest * b * count + PADDING)
-                _numeric.solve_many(symbolic._tree, self._values, flat, count, transposed, work)
+            if wanted and count:
+                self._sweep(flat, count, transposed)
         if not backward:
             return x.reshape(given.shape)
         result = np.empty_like(x)
         result[order] = x
         return result.reshape(given.shape)
+
+    def _sweep(self, x: Array, count: int, transposed: bool) -> None:
+        """Overwrite the flat right-hand sides by L⁻¹ x, or by L⁻ᵀ x.
+
+        Tasks that go up the tree at the same time each take what they take from rows above them from a vector of their own;
+        these are added in the order of the tasks, whatever the number of threads.
+        """
+        symbolic = self.symbolic
+        tree, values, width = symbolic._tree, self._values, symbolic.block * count
+
+        def share(part: tuple[int, int], beyond: Array) -> None:
+            work = np.empty(tree.tallest * width + PADDING)
+            if count == 1:
+                _numeric.solve_part(tree, *part, values, x, beyond, transposed, work)
+            else:
+                _numeric.solve_many(tree, *part, values, x, beyond, count, transposed, work)
+
+        def up(task: int) -> Array:
+            beyond = np.zeros(len(x)) if len(symbolic._beyond[task]) else x  # zeros that nobody touches take no memory
+            share(symbolic._tasks[task], beyond)
+            return beyond.reshape(-1)[: symbolic.n * width].reshape(symbolic.n, width)[symbolic._beyond[task]]
+
+        if transposed:
+            for part in reversed(symbolic._top):
+                share(part, x)
+            _shared(lambda part: share(part, x), symbolic._tasks)
+            return
+        blocks = x[: symbolic.n * width].reshape(symbolic.n, width)
+        for rows, taken in zip(symbolic._beyond, _shared(up, list(range(len(symbolic._tasks)))), strict=True):
+            blocks[rows] += taken
+        for part in symbolic._top:
+            share(part, x)
 
     def __repr__(self) -> str:
         return f"Factor({self.symbolic!r})"
@@ -376,6 +434,23 @@ def _renumber(parent: Index, order: Index) -> Index:
     """Parents in a tree whose nodes are taken in a new order."""
     moved = parent[order]
     return np.where(moved < 0, -1, inverse(order)[moved])
+
+
+def _shared(function: Callable[[T], R], tasks: list[T]) -> list[R]:
+    """What a function makes of each task: on all cores, if there are several tasks."""
+    return [function(task) for task in tasks] if len(tasks) < 2 else list(on_threads(function, tasks))
+
+
+def _ranges(begin: Index, wanted: Mask) -> list[tuple[int, int]]:
+    """First supernode, and one behind the last, of the pieces that are wanted."""
+    return [(int(begin[k]), int(begin[k + 1])) for k in np.flatnonzero(wanted)]
+
+
+def _beyond(first: int, last: int, start: Index, pointer: Index, rows: Index, parent: Index) -> Index:
+    """Block rows of later supernodes that supernodes ``first`` … ``last - 1``, whole subtrees, reach."""
+    roots = first + np.flatnonzero(parent[first:last] >= last)
+    reached = [rows[pointer[s] : pointer[s + 1]] for s in roots]
+    return np.unique(np.concatenate(reached)) if reached else np.empty(0, np.int64)
 
 
 def _offsets(sizes: Index) -> Index:

@@ -101,7 +101,7 @@ def solve_again(p: Pattern, L: Any, x: Any) -> None:
 def inverse_again(p: Pattern, L: Any, stack: Any, diagonal: Any, off: Any) -> None:
     """Write the blocks of A⁻¹ on the pattern of A, (n, b, b) and (e, b, b), given what :func:`factor_again` wrote."""
     Z, N, K = np.empty(p.panel + PADDING), np.empty(p.panel + PADDING), np.empty(p.panel + PADDING)
-    _numeric.selected_inverse(p.tree, L, stack, Z, N, K, diagonal, off)
+    _numeric.selected_inverse(p.tree, 0, p.tree.start.size - 1, L, stack, Z, N, K, diagonal, off)
 
 
 def blank() -> Panels:
@@ -114,8 +114,8 @@ def blank() -> Panels:
 def compile_solves() -> None:
     """Compile what is done with a factor on the way to the optimum and at it: solves, marginals, panels for many solves."""
     tree, number, blocks = blank().tree, np.empty(0), np.empty((0, 1, 1))
-    compile_for(_numeric.solve_one, tree, number, number, True, number)
-    compile_for(_numeric.selected_inverse, tree, *[number] * 5, blocks, blocks)
+    compile_for(_numeric.solve_part, tree, 0, 0, number, number, number, True, number)
+    compile_for(_numeric.selected_inverse, tree, 0, 0, *[number] * 5, blocks, blocks)
     compile_for(_panels.invert, tree, *[number] * 4)
     compile_for(_panels.transpose, tree, *[number] * 2)
 

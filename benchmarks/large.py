@@ -1,0 +1,235 @@
+"""Large graphs: factor, solve and selected inverse beside SuperLU and GTSAM; trajectories to the certified optimum.
+
+    python benchmarks/large.py                      # needs: pip install '.[bench]'; TEMPOSE_DATA adds sphere2500 and torus3D
+    python benchmarks/large.py --only trajectory --most 100000
+    python benchmarks/large.py --steps --sizes 10000,30000 --seeds 1,2,3,4,5
+    python benchmarks/large.py --million            # 10⁶ nodes: optimum, proof, all marginals, memory
+
+All columns of a row are measured in one run. The matrix is the Gauss–Newton matrix of the graph at its chordal start. ``order``
+says whether minimum degree (md) or nested dissection by METIS (nd) was kept; ``flops`` is the work of minimum degree over that
+of the order kept. ``1→all`` is the time on one thread over that on all cores (bytes are compared, too). SuperLU gets the
+same matrix, in its symmetric mode with minimum degree; GTSAM's time is that of eliminating the linearised graph (``optimize`` of
+the Gaussian factor graph, in its own order).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from block_cholesky import assembled
+from scipy.sparse.linalg import splu
+
+import tempose
+from optimum import gtsam_optimum, gtsam_potential, gtsam_problem
+from tempose._support import parallel
+from tempose.model.gauge import Gauge
+from tempose.model.posterior import Posterior
+from tempose.numerics.sparse import ordering
+from tempose.numerics.sparse.block_cholesky import Symbolic, _adjacency
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import minimise
+from tempose.optimum.proof import certify, solve_to_certificate
+from tempose.optimum.starts import start_poses
+
+ONE_THREAD: Callable[[], int] = lambda: 1  # noqa: E731
+ALL = parallel.cores
+
+
+def graphs(only: str, most: int) -> Iterator[tuple[str, str, tempose.PoseGraph]]:
+    """Family, name and graph."""
+    if "TEMPOSE_DATA" in os.environ:
+        for name in ("sphere2500", "torus3D"):
+            if only in name:
+                path = Path(os.environ["TEMPOSE_DATA"]) / "g2o" / f"{name}.g2o"
+                yield name, name, tempose.read_graph(path, tempose.ReadOptions(precision="isotropic"))
+    for shape, sizes in (
+        ("trajectory", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
+        ("grid", (10_648, 29_791, 97_336)),
+    ):
+        for n in sizes:
+            if n <= most and only in shape:
+                yield shape, f"{shape} {n}", tempose.simulate(n, shape=shape, seed=1).graph
+
+
+def best(call: Callable[[], Any], seconds: float = 3.0) -> tuple[float, Any]:
+    """The shortest of a few runs, in seconds, and what it returned; slow calls run once."""
+    shortest, spent, result = np.inf, 0.0, None
+    while True:
+        began = time.perf_counter()
+        result = call()
+        took = time.perf_counter() - began
+        shortest, spent = min(shortest, took), spent + took
+        if spent > seconds:
+            return shortest, result
+
+
+def on_one_and_all(call: Callable[[], Any], same: Callable[[Any], np.ndarray]) -> tuple[float, float]:
+    """Seconds on one thread and on all cores; the bytes must agree."""
+    parallel.cores = ONE_THREAD
+    one, first = best(call)
+    parallel.cores = ALL
+    all_, second = best(call)
+    assert np.array_equal(same(first), same(second)), "the number of threads changed the bytes"
+    return one, all_
+
+
+def superlu(curvature: Curvature, diagonal: np.ndarray, off: np.ndarray) -> Any:
+    b = diagonal.shape[1]
+    table = curvature.posterior.edge_table
+    pairs = np.column_stack([table.source, curvature._target])
+    return assembled(len(diagonal), pairs, diagonal, off) if b == 6 else None
+
+
+def linear(only: str, most: int, peers: bool) -> None:
+    head = f"{'graph':>18} {'edges':>8} {'order':>5} {'Gflop':>7} {'flops':>6}"
+    head += f" {'fill GB':>7} {'analyse':>8} {'factor':>8} {'1→all':>6}"
+    print(
+        head
+        + f" {'solve':>8} {'1→all':>6} {'inverse':>8} {'1→all':>6} {'SuperLU':>8} {'ratio':>6} {'GTSAM':>8} {'ratio':>6}"
+    )
+    growth: dict[str, list[tuple[float, ...]]] = {}
+    for family, name, graph in graphs(only, most):
+        posterior = Posterior(graph)
+        curvature = Curvature(posterior)
+        start = start_poses(graph, "chordal", np.random.default_rng(0))
+        diagonal, off = curvature.held_blocks(start.wxyz, start.position, exact=False)
+        pairs = np.column_stack([graph.edge_i, graph.edge_j])
+        analyse, _ = best(lambda p=pairs, n=graph.n_nodes: Symbolic(n, p, 6), 0.0)
+        symbolic = curvature.symbolic
+        pattern = _adjacency(graph.n_nodes, pairs)
+        ratio = ordering.operations(pattern, ordering.minimum_degree(pattern))
+        ratio /= ordering.operations(pattern, symbolic.first_order.nodes)
+        factor = curvature.factored(diagonal, off)
+        rhs = np.random.default_rng(1).standard_normal(6 * graph.n_nodes)
+        f1, f2 = on_one_and_all(lambda: curvature.factored(diagonal, off), lambda f: f.solve(rhs))  # noqa: B023
+        s1, s2 = on_one_and_all(lambda: factor.solve(rhs), lambda x: x)  # noqa: B023
+        i1, i2 = on_one_and_all(factor.selected_inverse, lambda x: x[0])
+        lu = elimination = np.nan
+        if peers:
+            matrix = superlu(curvature, diagonal, off)
+            how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+            if symbolic.flops < 2e11:  # SuperLU takes minutes beyond, and its indices end at 2³¹ numbers
+                lu, _ = best(lambda: splu(matrix, **how), 0.0)  # noqa: B023
+            if graph.n_nodes <= 100_000:
+                elimination = gtsam_elimination(graph, start)
+        kind = {"minimum degree": "md", "nested dissection": "nd"}[symbolic.ordering]
+        print(
+            f"{name:>18} {graph.n_edges:8d} {kind:>5} {symbolic.flops / 1e9:7.2f} {ratio:6.2f} {8e-9 * symbolic.nonzeros:7.2f} "
+            f"{analyse:8.3f} {f2:8.3f} {f1 / f2:6.2f} {s2:8.4f} {s1 / s2:6.2f} {i2:8.3f} {i1 / i2:6.2f} "
+            f"{lu:8.2f} {lu / f2:6.1f} {elimination:8.2f} {elimination / f2:6.1f}",
+            flush=True,
+        )
+        growth.setdefault(family, []).append((graph.n_nodes, analyse, f2, s2, i2))
+    for family, rows in growth.items():
+        if len(rows) > 1:
+            n, *times = np.log(np.array(rows)).T
+            slopes = " ".join(
+                f"{name} n^{np.polyfit(n, t, 1)[0]:.2f}"
+                for name, t in zip(("analyse", "factor", "solve", "inverse"), times, strict=True)
+            )
+            print(f"{family}: {slopes}")
+
+
+def gtsam_elimination(graph: tempose.PoseGraph, start: tempose.Poses) -> float:
+    """Seconds to eliminate the linearised graph once."""
+    try:
+        import gtsam
+    except ImportError:
+        return float("nan")
+    from tempose.geometry import quaternion as quat
+
+    values = gtsam.Values()
+    for k, (R, p) in enumerate(zip(quat.to_matrix(start.wxyz), start.position, strict=True)):
+        values.insert(k, gtsam.Pose3(gtsam.Rot3(R), p))
+    problem = gtsam_problem(graph).linearize(values)
+    return best(problem.optimize, 0.0)[0]
+
+
+def steps(sizes: list[int], seeds: list[int], peers: bool) -> None:
+    print(
+        f"{'nodes':>8} {'edges':>8} {'seed':>4} {'steps':>5} {'from truth':>10} {'start s':>8} {'newton s':>8} {'proof s':>8} "
+        f"{'eigenvalue':>10} {'gap of U':>9} {'GTSAM s':>8} {'ratio':>6} {'its U/ours':>10}  proof"
+    )
+    for n in sizes:
+        for seed in seeds:
+            made = tempose.simulate(n, shape="trajectory", seed=seed)
+            graph = made.graph
+            clock = [time.perf_counter()]
+            posterior = Posterior(graph)
+            start = start_poses(graph, "chordal", np.random.default_rng(0))
+            clock.append(time.perf_counter())
+            curvature = Curvature(posterior)
+            minimum = minimise(curvature, start)
+            clock.append(time.perf_counter())
+            proof = certify(posterior, minimum.poses)
+            clock.append(time.perf_counter())
+            truth = minimise(curvature, made.truth)
+            begin, newton, certificate = np.diff(clock)
+            theirs, value = np.nan, np.nan
+            if peers:
+                problem = gtsam_problem(graph)
+                theirs, values = best(lambda p=problem: gtsam_optimum(p), 0.0)
+                value = gtsam_potential(graph, values) / minimum.potential
+            print(
+                f"{n:8d} {graph.n_edges:8d} {seed:4d} {len(minimum.steps):5d} {len(truth.steps):10d} {begin:8.2f} {newton:8.2f} "
+                f"{certificate:8.2f} {proof.min_eigenvalue:10.2g} {proof.relative_suboptimality:9.1e} {theirs:8.1f} "
+                f"{theirs / (begin + newton + certificate):6.1f} {value:10.6f}  {proof.status}",
+                flush=True,
+            )
+
+
+def million(n: int) -> None:
+    """A trajectory of 10⁶ nodes and about 2·10⁶ edges."""
+    began = time.perf_counter()
+
+    def lap(name: str) -> None:
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"{name:>12} {time.perf_counter() - began:8.1f} s, peak {memory:5.2f} GB", flush=True)
+
+    graph = tempose.simulate(n, shape="trajectory", seed=1).graph
+    lap(f"{graph.n_edges} edges")
+    posterior = Posterior(graph)
+    curvature = Curvature(posterior)
+    start = start_poses(graph, "chordal", np.random.default_rng(0))
+    lap("start")
+    solved = solve_to_certificate(posterior, start, curvature=curvature)
+    lap("optimum")
+    proof = solved.certificate
+    print(
+        f"{len(solved.minimum.steps)} steps, {solved.minimum.status}, {proof.status}, gap {proof.relative_suboptimality:.2g} of U"
+    )
+    Laplace(curvature, solved.poses).marginals(Gauge(graph))
+    lap("marginals")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="graphs whose name contains this")
+    parser.add_argument("--most", type=int, default=100_000, help="nodes")
+    parser.add_argument("--steps", action="store_true", help="trajectories to the certified optimum instead")
+    parser.add_argument("--sizes", default="10000,30000,100000", help="nodes for --steps")
+    parser.add_argument("--seeds", default="1,2,3,4,5", help="for --steps")
+    parser.add_argument(
+        "--million", type=int, nargs="?", const=1_000_000, help="a trajectory of so many nodes, with memory"
+    )
+    parser.add_argument("--alone", action="store_true", help="leave SuperLU and GTSAM out")
+    options = parser.parse_args()
+    if options.million:
+        million(options.million)
+    elif options.steps:
+        sizes, seeds = ([int(x) for x in text.split(",")] for text in (options.sizes, options.seeds))
+        steps(sizes, seeds, not options.alone)
+    else:
+        linear(options.only, options.most, not options.alone)
+
+
+if __name__ == "__main__":
+    main()
