@@ -86,7 +86,7 @@ def test_a_border_that_is_forgotten_would_be_noticed(monkeypatch) -> None:
     made = simulate(60, shape="trajectory", seed=2)
     _, sigma = whole(made.graph, made.truth)
     honest = work.marginals
-    monkeypatch.setattr(root.work, "marginals", lambda task: honest(replace(task, root=0.0 * task.root)))
+    monkeypatch.setattr(root.work, "marginals", lambda task: honest(replace(task, information=2.0 * task.information)))
     with minimise_in_parts(made.graph, made.truth, parts=2) as found:
         assert not np.allclose(found.covariances(), sigma, rtol=1e-3)
 

@@ -306,8 +306,9 @@ class _Root:
             sigma[lower] = off[place]
             sigma[lower[1], lower[0]] = np.swapaxes(off[place], 1, 2)
             sigma[np.arange(k), np.arange(k)] = diagonal[border]
-            values, vectors = np.linalg.eigh(sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b))
-            tasks.append(Spread(one, vectors * np.sqrt(np.maximum(values, 0.0))))
+            fixed = held[border].reshape(-1)
+            flat = sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b) + np.diag(fixed.astype(float))
+            tasks.append(Spread(one, np.asarray(np.linalg.inv(flat), dtype=np.float64)))
         out = np.zeros((self.graph.n_nodes, 6, 6))
         axes = self.graph.axes
         for rows, blocks in zip(

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from tempose._support import streams
 from tempose._support.files import write_atomically
@@ -22,9 +21,6 @@ from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
 from tempose.optimum.hessian import Curvature
-
-COLUMNS = 96
-"""Columns of H_II⁻¹ H_IB that are in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +58,12 @@ class Part:
         return table.source.astype(np.int64), np.repeat(np.arange(self.graph.n_nodes), np.diff(table.start))
 
     @cached_property
-    def inner(self) -> Index:
-        """Edges with both ends inside."""
-        source, target = self.ends
-        return np.flatnonzero((source < self.n_interior) & (target < self.n_interior))
-
-    @cached_property
     def symbolic(self) -> Symbolic:
-        """Order of elimination of the interior."""
+        """Order of elimination of all nodes, every pair of the border joined."""
         source, target = self.ends
-        b = len(self.graph.axes)
-        return analyze(self.n_interior, source[self.inner], target[self.inner], block=b)
+        a, b = (self.n_interior + x for x in np.tril_indices(self.n_border, -1))
+        size = len(self.graph.axes)
+        return analyze(self.graph.n_nodes, np.append(source, a), np.append(target, b), block=size)
 
     def gradient(self, wxyz: Array, position: Array) -> tuple[float, Array]:
         """U of the part's edges, and its gradient (n, b), zero where held."""
@@ -151,7 +142,11 @@ def read_state(directory: str | Path, part: int, state: int) -> Array:
 
 
 class Eliminated:
-    """A part whose interior is eliminated."""
+    """A part whose interior is eliminated.
+
+    What is factorised is ``A = [[H_II, H_IB], [H_BI, K]]`` with K so stiff that A is regular, whatever the gauge. With
+    ``S' = K − H_BI H_II⁻¹ H_IB``, of which ``(A⁻¹)_BB`` is the inverse, everything follows from solves with A.
+    """
 
     def __init__(self, part: Part, at: At) -> None:
         self.part = part
@@ -160,8 +155,7 @@ class Eliminated:
         self.position = np.concatenate([inside[:, 4:], at.border[:, 4:]])
         self.energy, self.gradient = part.gradient(self.wxyz, self.position)
         n, b = part.n_interior, len(part.graph.axes)
-        curvature = Curvature(part.posterior)
-        diagonal, off = curvature.blocks(self.wxyz, self.position, exact=at.exact)
+        diagonal, off = Curvature(part.posterior).blocks(self.wxyz, self.position, exact=at.exact)
         k = np.arange(b)
         if at.damping:
             scale = np.abs(diagonal[:n, k, k])
@@ -170,45 +164,65 @@ class Eliminated:
         free = ~part.held
         diagonal *= free[:, :, None] & free[:, None, :]
         off *= free[source][:, :, None] & free[target][:, None, :]
-        self.border = diagonal[n:]
-        diagonal[:n, k, k] += part.held[:n]
-        self.cross = _cross(part, off)
-        self.factor: Factor = part.symbolic.factor(diagonal[:n], off[part.inner])
+        diagonal[:, k, k] += part.held
+        self.border = diagonal[n:].copy()
+        stiff = np.abs(diagonal[n:, k, k])
+        self.added = np.zeros((part.n_border, b, b))  # K less the border's own block
+        self.added[:, k, k] = np.maximum(stiff, 1e-9 * np.abs(diagonal[:, k, k]).max(initial=1.0))
+        diagonal[n:] += self.added
+        self.diagonal, self.off = diagonal, off
+        self.factor: Factor = self.factored_again(diagonal, np.zeros((part.n_border * (part.n_border - 1) // 2, b, b)))
+
+    def factored_again(self, diagonal: Array, between: Array) -> Factor:
+        """Factor with blocks between the nodes of the border, by the pairs of a lower triangle."""
+        return self.part.symbolic.factor(diagonal, np.concatenate([self.off, between]))
+
+    @cached_property
+    def stiffened(self) -> Array:
+        """S' (k b, k b)."""
+        diagonal, off = self.factor.selected_inverse()
+        k, b = self.part.n_border, self.border.shape[-1]
+        n, m = self.part.n_interior, len(self.off)
+        inverse = np.empty((k, k, b, b))
+        a, c = np.tril_indices(k, -1)
+        inverse[a, c], inverse[c, a] = off[m:], np.swapaxes(off[m:], 1, 2)
+        inverse[np.arange(k), np.arange(k)] = diagonal[n:]
+        S = np.linalg.inv(_flat(inverse))
+        return np.asarray(0.5 * (S + S.T))
+
+    def seen_from_border(self, inside: Array) -> Array:
+        """``H_BI H_II⁻¹ x`` (k b, …) of x (n b, …)."""
+        size = len(self.stiffened)
+        right = np.concatenate([inside, np.zeros((size, *inside.shape[1:]))])
+        return np.asarray(-self.stiffened @ self.factor.solve(right)[len(inside) :])
+
+    def reduced_matrix(self) -> Array:
+        """S (k b, k b)."""
+        S, b = self.stiffened.copy(), self.border.shape[-1]
+        for row, block in enumerate(self.added):
+            S[row * b : (row + 1) * b, row * b : (row + 1) * b] -= block
+        return S
 
     def reduced(self) -> BorderFactor:
         """What is left for the border."""
-        n, b = self.part.n_interior, self.border.shape[-1]
+        n = self.part.n_interior
         inside, own = self.gradient[:n].reshape(-1), self.gradient[n:].reshape(-1)
-        solved = self.factor.solve(inside) if n else inside
-        size = self.part.n_border * b
-        S = np.zeros((size, size))
-        for row, block in enumerate(self.border):
-            S[row * b : (row + 1) * b, row * b : (row + 1) * b] = block
-        for begin in range(0, size if n else 0, COLUMNS):
-            some = slice(begin, begin + COLUMNS)
-            S[:, some] -= self.cross.T @ self.factor.solve(self.cross[:, some].toarray())
-        S = 0.5 * (S + S.T)
+        S = self.reduced_matrix()
+        seen = self.seen_from_border(inside)
+        solved = self.inside_from(np.zeros(len(S)), inside, seen)
         norm = float(np.abs(inside).max(initial=0.0))
-        return BorderFactor(self.energy, norm, float(inside @ solved), S, own - self.cross.T @ solved)
+        return BorderFactor(self.energy, norm, float(inside @ solved), S, own - seen)
 
-    def inside_from(self, border: Array, right: Array) -> Array:
-        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …)."""
-        return self.factor.solve(right - self.cross @ border) if self.part.n_interior else right
+    def inside_from(self, border: Array, right: Array, seen: Array | None = None) -> Array:
+        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …); ``seen`` is :meth:`seen_from_border` of the right, if known."""
+        seen = self.seen_from_border(right) if seen is None else seen
+        return self.factor.solve(np.concatenate([right, seen + self.stiffened @ border]))[: len(right)]
 
 
-def _cross(part: Part, off: Array) -> csr_array:
-    """H_IB (n b, k b)."""
-    n, b = part.n_interior, off.shape[-1]
-    source, target = part.ends
-    out = np.flatnonzero((source < n) & (target >= n))
-    back = np.flatnonzero((source >= n) & (target < n))
-    rows = np.concatenate([source[out], target[back]])
-    columns = np.concatenate([target[out], source[back]]) - n
-    blocks = np.concatenate([off[out], np.swapaxes(off[back], 1, 2)])
-    k = np.arange(b)
-    at = (rows[:, None, None] * b + k[:, None], columns[:, None, None] * b + k)
-    row, column = (np.broadcast_to(x, blocks.shape).reshape(-1) for x in at)
-    return csr_array((blocks.reshape(-1), (row, column)), shape=(n * b, part.n_border * b))
+def _flat(blocks: Array) -> Array:
+    """Blocks (k, k, b, b) as a matrix (k b, k b)."""
+    k, b = blocks.shape[0], blocks.shape[-1]
+    return blocks.transpose(0, 2, 1, 3).reshape(k * b, k * b)
 
 
 class _Kept:
@@ -291,20 +305,21 @@ def descend(step: Step) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The covariance of the border, as C with C Cᵀ = Σ_BB (k b, k b)."""
+    """The inverse of the covariance of the border (k b, k b), what is held apart."""
 
     at: At
-    root: Array
+    information: Array
 
 
 def marginals(task: Spread) -> Array:
-    """Covariances (n, b, b) of the nodes inside."""
+    """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as all the other parts make it."""
     made = _kept.of(task.at)
-    n, b = made.part.n_interior, made.border.shape[-1]
-    out, _ = made.factor.selected_inverse()
-    for begin in range(0, task.root.shape[1], COLUMNS):
-        moved = made.factor.solve(made.cross @ task.root[:, begin : begin + COLUMNS]).reshape(n, b, -1)
-        out += moved @ np.swapaxes(moved, 1, 2)
+    n, b, k = made.part.n_interior, made.border.shape[-1], made.part.n_border
+    rest = task.information - made.reduced_matrix()
+    blocks = rest.reshape(k, b, k, b).transpose(0, 2, 1, 3)
+    diagonal = made.diagonal.copy()
+    diagonal[n:] = made.border + blocks[np.arange(k), np.arange(k)]
+    out = made.factored_again(diagonal, np.ascontiguousarray(blocks[np.tril_indices(k, -1)])).selected_inverse()[0][:n]
     held = made.part.held[:n]
     return np.asarray(out * ~(held[:, :, None] | held[:, None, :]))
 
@@ -323,6 +338,11 @@ def draw(task: Drawn) -> Array:
     made = _kept.of(task.at)
     n, b = made.part.n_interior, made.border.shape[-1]
     count = task.border.shape[1]
-    z = streams.generator(task.seed, "parts", task.at.part + 1).standard_normal((count, n * b)).T
-    x = made.factor.solve_Lt(np.ascontiguousarray(z)) + made.inside_from(task.border, np.zeros((n * b, count)))
+    size = made.part.graph.n_nodes * b
+    z = streams.generator(task.seed, "parts", task.at.part + 1).standard_normal((count, size)).T
+    free = made.factor.solve_Lt(
+        np.ascontiguousarray(z)
+    )  # of inside and border; then the border is put where it belongs
+    nothing = np.zeros((n * b, count))
+    x = free[: n * b] + made.inside_from(task.border - free[n * b :], nothing, np.zeros_like(task.border))
     return np.asarray(np.where(made.part.held[:n, :, None], 0.0, x.reshape(n, b, count)))
