@@ -13,7 +13,7 @@ import pytest
 
 from helpers.processes import ends, is_running
 from helpers.tasks import die, square, threads
-from tempose._support.parallel import on_threads, work_off
+from tempose._support.parallel import in_own_process, on_threads, work_off
 from tempose.errors import Interrupted, OptionError
 
 
@@ -74,3 +74,22 @@ def test_threads_hand_back_in_order_and_take_no_more_than_they_can_hold() -> Non
     assert list(results) == list(range(3, 1000))
     with pytest.raises(ZeroDivisionError):
         list(on_threads(lambda k: 1 // k, [1, 0]))
+
+
+def test_a_process_of_its_own() -> None:
+    """What dies in it does not end this one, and is told."""
+    assert in_own_process("json:dumps", {"a": [1, 2]}) == '{"a": [1, 2]}'
+    with pytest.raises(Interrupted, match="ended with 7"):
+        in_own_process("os:_exit", 7)
+    with pytest.raises(Interrupted, match="ended with 1: ValueError: math domain error"):
+        in_own_process("math:sqrt", -1)
+
+
+def test_a_process_of_its_own_from_a_script() -> None:
+    """One without ``if __name__ == "__main__"``; it has one thread, too."""
+    source = (
+        "from tempose._support.parallel import in_own_process; "
+        "print(in_own_process('math:sqrt', 9.0), in_own_process('os:getenv', 'OMP_NUM_THREADS'))"
+    )
+    said = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["3.0", "1"]

@@ -10,7 +10,7 @@ Everything is decided by the data itself, and said:
 
   D the loss over the noise's variance, its decrease taken to first order, κ how many times the variance of independent noise
   neighbours that err together make, k image points and q further parameters: Schwarz's criterion for as many observations as are
-  worth as much as independent ones.
+  worth as much as independent ones. Only where each camera has taken at least :data:`FEWEST_FOR_A_LENS` photographs.
 * **Zoom**: each photograph has a focal length of its own to first order. If they differ by more than :data:`ZOOM`, and by more than
   their error bars, the photographs of a camera were not taken with one focal length.
 """
@@ -34,6 +34,9 @@ LADDER = ("SIMPLE_RADIAL", "RADIAL", "OPENCV")
 """Camera models, each of which has the one before it as a special case."""
 CENTRE = CALIBRATION_ERROR[False]
 ZOOM = 0.03
+# chosen on: reichstag, ten photographs by ten cameras
+FEWEST_FOR_A_LENS = 3
+"""Photographs that each camera must have for further distortion: that of fewer is made to fit the scene."""
 _MANY_SIGMAS = 4.0
 _FEWEST_ZOOMED = 2  # photographs
 
@@ -154,7 +157,8 @@ def centre_width(found: BundlePosterior) -> float:
 def lens_trials(found: BundlePosterior, refined: tuple[str, ...]) -> tuple[LensTrial, ...]:
     """Further camera models, each against the last that was taken: what they would gain, to first order."""
     names = {camera.model for camera in found.bundle.cameras}
-    if len(names) != 1 or not names <= set(LADDER):
+    fewest = np.bincount(found.bundle.camera_of).min()
+    if len(names) != 1 or not names <= set(LADDER) or fewest < FEWEST_FOR_A_LENS:
         return ()
     # the noise is known: nothing but the decrease of the loss is asked
     options = replace(found.options, sigma_px=found.sigma_px, error=ModelError(0.0, 0.0))
