@@ -132,7 +132,9 @@ def in_own_process(call: str, task: Any) -> Any:
                     raise
         said = errors.read_text(errors="replace").strip().splitlines()
         if process.returncode or not made.exists():
-            raise Interrupted(f"a process of its own for {module} ended with {process.returncode}: {(said or [''])[-1]}")
+            raise Interrupted(
+                f"a process of its own for {module} ended with {process.returncode}: {(said or [''])[-1]}"
+            )
         return json.loads(made.read_text())
 
 
