@@ -195,18 +195,24 @@ EXPERIMENTS: dict[str, Entry] = {
 """Entry of each experiment by its name on the command line, which is also that of its module."""
 
 
-_MINUTES = "minutes on two idle cores"
 USUAL: dict[str, str] = {
-    **dict.fromkeys(
-        ("noise", "completeness", "convergence", "outliers", "pgd", "lambda", "temperature", "runtime", "evolution", "schemes",
-         "ergodic-error", "random-starts", "certified-share", "covariance"), _MINUTES,
-    ),
-    "robust": "three quarters of an hour of one idle core",
-    "robust-calibration": "ten minutes on two idle cores",
-    **dict.fromkeys(("point-uncertainty", "epfl", "ba-gain", "epfl-coverage"), "minutes to an hour on two idle cores"),
-    "verdicts": "half an hour of one idle core",
+    name: f"{time} on two idle cores"
+    for time, names in {
+        "seconds": ("temperature", "evolution"),
+        "half a minute": (
+            "convergence", "pgd", "epfl-rotations", "threedmatch", "certified-share", "covariance", "covariance-sphere",
+            "calibration-controls",
+        ),
+        "a minute": ("lambda", "madrid", "schemes", "random-starts", "ambiguous-loop"),
+        "a few minutes": ("robust-calibration", "scenes", "planar-truth", "ergodic-error", "laplace-coverage"),
+        "ten minutes": ("runtime", "kitti-loops", "scenes-left-out", "verdicts"),
+        "half an hour": ("noise", "completeness", "robust", "lookalikes"),
+        "an hour": ("outliers", "manhattan", "epfl", "ba-gain", "point-uncertainty", "epfl-coverage"),
+        "some hours": ("manhattan-large",),
+    }.items()
+    for name in names
 }  # fmt: skip
-"""By experiment: how long the full size usually takes, where that is known; ``--quick`` takes seconds."""
+"""By experiment: how long the full size takes, roughly, by a few of its cells, where that is known; ``--quick`` takes seconds."""
 
 
 def module_of(name: str) -> str:

@@ -31,7 +31,7 @@ BROAD = ((0.5, 1.0), (0.5, 0.5), (0.5, 0.5))
 GRID = tuple(
     Beliefs(alike=alike, split=split, kinds=kinds, misfit=misfit)
     for alike, split, kinds, misfit in itertools.product(
-        (0.02, 0.05, 1.0 / 7.0), (0.05, 0.2), (WORRIED, BROAD), (0.0, 0.1, 0.2, 0.4)
+        (0.02, 0.05, 1.0 / 7.0), (0.05, 0.2), (WORRIED, BROAD, Beliefs().kinds), (0.0, 0.1, 0.2, 0.4)
     )
 )
 """Beliefs to choose from."""
