@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,10 @@ def test_everything_is_found(scene: tuple[Path, Poses], tmp_path: Path, capsys: 
     said = "".join(capsys.readouterr())
     assert "determined by what was seen" in said and "8 photographs share 1 calibration" in said
     assert "--posterior graph" in said and "the principal point is" in said
+    assert re.search(
+        r"camera 1, SIMPLE_RADIAL +f 12\d\d\.?\d* ± [\d.]+ \([\d.]+ by noise, [\d.]+ by the camera model\);.* k -0\.",
+        said,
+    )
     assert path.read_bytes() == before
 
     home = homes[0]

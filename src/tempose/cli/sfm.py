@@ -704,6 +704,7 @@ def _how_posed(given: GivenModel) -> str:
 
 
 def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    from tempose.sfm import words
     from tempose.sfm.given import bundle_summary
     from tempose.sfm.points import PointStatus
 
@@ -727,11 +728,7 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
         ("  by noise", both("_noise")),
         ("  by the camera model", both("_model")),
     ]
-    for camera, sigma in zip(given.posterior.bundle.cameras, given.focal_sigma, strict=True):
-        if sigma == sigma and len(given.posterior.bundle.cameras) <= 5:  # not NaN
-            rows.append(
-                (f"focal length of camera {camera.number}", f"{camera.focal_px:.5g} ± {sigma * camera.focal_px:.2g} px")
-            )
+    rows += words.intrinsics(given)
     if facts["median_sigma_point"] is not None:
         share = facts["median_sigma_point"] / facts["diameter"]
         rows.append(("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)"))

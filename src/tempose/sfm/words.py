@@ -9,7 +9,7 @@ import numpy as np
 from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
-from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths
+from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths, intrinsics_facts
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.photographs import OneCamera
 from tempose.sfm.scene import SceneGauge
@@ -301,6 +301,23 @@ def making(given: GivenModel) -> tuple[str, ...]:
             f"camera model {trial.model}: {verb}; it explains {trial.gain:.3g}, and must explain {trial.needed:.3g}"
         )
     return tuple(out)
+
+
+def intrinsics(given: GivenModel) -> list[tuple[str, str]]:
+    """Each camera's estimated parameters with σ, and of the focal length what noise and camera model contribute; of few cameras."""
+    cameras = given.posterior.bundle.cameras
+    if len(cameras) > _NAMED:
+        return []
+    facts, out = intrinsics_facts(given.posterior), []
+    for camera in cameras:
+        mine = [
+            one for one in facts if one["camera"] == camera.number and one["estimated"] and one["sigma"] is not None
+        ]
+        parts = [f"{one['parameter']} {one['value']:.5g} ± {one['sigma']:.2g}" for one in mine]
+        if parts:
+            shares = f" ({mine[0]['sigma_noise']:.2g} by noise, {mine[0]['sigma_model']:.2g} by the camera model)"
+            out.append((f"camera {camera.number}, {camera.model}", "; ".join([parts[0] + shares, *parts[1:]])))
+    return out
 
 
 def left_out(given: GivenModel) -> tuple[str, ...]:
