@@ -44,6 +44,7 @@ from tempose.sfm.views import (
 
 _POLL_SECONDS = 0.5
 _GUESSED_FOCAL = 1.2  # COLMAP's, of the larger side
+_LIKELY_FOCAL = 0.4, 4.0  # of the larger side: lenses of 14 to 144 mm on film
 _BYTES_PER_PIXEL = 290.0  # that SIFT takes: 3.6 GB were measured for two threads with 2832×2128 pixels each
 _LEAST_BYTES, _SHARE = 2e9, 0.125  # what SIFT may take: an eighth of the machine's memory, and this much on any
 # chosen on: four photographs of castle-P30, enlarged to 2832×2128
@@ -352,18 +353,30 @@ def _calibrate(pycolmap: Any, database: Path) -> list[FoundFocalLength]:
             raise NotApplicable(
                 "the focal length cannot be found from these pairs; give the calibration (--intrinsics)"
             )
-        found = focal_lengths(database)
         # cameras that an earlier run had began elsewhere
         begun = [
             (old["start"], old["from_exif"]) if old and old["found"] == one[0] else one
             for old, one in zip_longest(known[: len(now)], now)
         ]
+        _unlikely_undone(pycolmap, database, begun)
+        found = focal_lengths(database)
         known = [
             {"start": start, "from_exif": from_exif, "found": px}
             for (start, from_exif), (px, _) in zip(begun, found, strict=True)
         ]
         write_atomically(about, json.dumps(known).encode())
     return [FoundFocalLength(one["found"], one["start"], one["from_exif"]) for one in known]
+
+
+def _unlikely_undone(pycolmap: Any, database: Path, begun: list[tuple[float, bool]]) -> None:
+    """Focal lengths that no common lens has are those of pairs that do not tell: the guess is better."""
+    with pycolmap.Database.open(database) as db, pycolmap.DatabaseTransaction(db):
+        for camera, (start, from_exif) in zip(db.read_all_cameras(), begun, strict=True):
+            shortest, longest = (share * max(camera.width, camera.height) for share in _LIKELY_FOCAL)
+            if not from_exif and not shortest < camera.mean_focal_length() < longest:
+                camera.params = [start, *camera.params[1:]]
+                camera.has_prior_focal_length = False
+                db.update_camera(camera)
 
 
 def _read_focal(about: Path) -> list[dict[str, Any]]:

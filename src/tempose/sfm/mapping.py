@@ -26,6 +26,7 @@ from tempose.sfm.adjustment.problem import GROUPS, USUAL
 
 MAPPERS = ("auto", "incremental", "global")
 _FEWEST = 3  # photographs of a model, unless there are only two
+_LEAST_FOCAL, _MOST_FOCAL = 0.1, 10.0  # of the larger side: as COLMAP's mapper has it while it works
 _ONE_HOMOGRAPHY = ("PLANAR", "PANORAMIC", "PLANAR_OR_PANORAMIC")  # COLMAP's names of pairs that one explains
 
 
@@ -314,6 +315,7 @@ def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
     out = []
     for number in sorted(models):
         model = models[number]
+        _drop_impossible(model)
         if model.num_reg_images() < smallest:
             continue
         folder = task.home / f"model-{number}"
@@ -322,6 +324,20 @@ def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
         names = sorted(image.name for image in model.images.values() if image.has_pose)
         out.append({"folder": str(folder), "names": names, "n_observations": int(model.compute_num_observations())})
     return out
+
+
+def _drop_impossible(model: Any) -> None:
+    """Take photographs out whose camera has come to see backwards, or hardly sees at all: a mapper may leave them in."""
+    for camera in model.cameras.values():
+        side = max(camera.width, camera.height)
+        if _LEAST_FOCAL * side < camera.mean_focal_length() < _MOST_FOCAL * side and np.all(np.isfinite(camera.params)):
+            continue
+        for image in [one for one in model.images.values() if one.camera_id == camera.camera_id and one.has_pose]:
+            model.deregister_frame(image.frame_id)
+        guessed = np.zeros(len(camera.params))
+        guessed[list(camera.focal_length_idxs())] = 1.2 * side
+        guessed[list(camera.principal_point_idxs())] = 0.5 * camera.width, 0.5 * camera.height
+        camera.params = guessed
 
 
 def _incremental(pycolmap: Any, task: _Task, smallest: int) -> Any:
