@@ -28,7 +28,7 @@ from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, OptionError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
-from tempose.io.colmap.database import contents, focal_lengths
+from tempose.io.colmap.database import contents, focal_lengths, in_one_file
 from tempose.sfm.pairing import PAIRINGS, Pairing, choose_pairs
 from tempose.sfm.photographs import SHARING, OneCamera, Photograph, cameras_of, find_images, read_photographs
 from tempose.sfm.retrieval import similarity
@@ -137,6 +137,7 @@ def build_database(
     if camera is None:
         found = _calibrate(pycolmap, database)
         remarks.append(found[0] if len(found) == 1 else FoundFocalLengths(tuple(found)))
+    in_one_file(database)
     return remarks
 
 

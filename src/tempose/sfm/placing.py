@@ -531,7 +531,7 @@ class _Fit:
 
     def turn(self) -> Array:
         """Displacements of all ties in the model to those in the world (3 k, 3 k)."""
-        return np.asarray(np.kron(np.eye(len(self.ties)), self.scale * self.rotation), dtype=np.float64)
+        return np.asarray(np.kron(np.eye(len(self.ties)), self.scale * self.rotation), dtype=float)
 
     def select(self) -> None:
         """Leave out what contradicts the rest, and estimate what nobody says.
@@ -576,7 +576,7 @@ class _Fit:
     def _marginal(self) -> Array:
         """Of the residuals of single ties (k, 3, 3), before anything is fitted."""
         k = len(self.ties)
-        return self.covariance().reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)]
+        return np.asarray(self.covariance().reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)])
 
     def _squared(self, off: Array, C: Array) -> Array:
         """Squared normalised residuals (k,), over their freedom; 0 where nothing was measured."""

@@ -231,6 +231,14 @@ def count_rows(path: Path, table: str) -> int:
         return 0
 
 
+def in_one_file(path: Path) -> None:
+    """Put what SQLite keeps beside a database into it; nobody else may have it open. Readers then leave nothing beside it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    for beside in ("-wal", "-shm"):
+        path.with_name(path.name + beside).unlink(missing_ok=True)
+
+
 def focal_lengths(path: Path) -> list[tuple[float, bool]]:
     """Focal length of each camera of a database, pixels, and whether it comes from EXIF."""
     try:
