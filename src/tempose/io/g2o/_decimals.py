@@ -74,7 +74,7 @@ def _leading_zeros(w: np.uint64) -> int:
     return count
 
 
-@kernel
+@inlined
 def bits_of(w: np.uint64, q: int, fives: AnyArray) -> np.uint64:
     """The bits of the double next to w·10^q, w > 0; all ones if this way cannot tell."""
     zeros = _leading_zeros(w)
@@ -117,7 +117,7 @@ def _ends_a_word(data: AnyArray, at: int, end: int) -> bool:
     return at >= end or data[at] == _BLANK or data[at] == _TAB or data[at] == _NEWLINE or data[at] == _RETURN
 
 
-@kernel
+@inlined
 def _integer(data: AnyArray, at: int, end: int, out: Index, row: int, column: int) -> int:
     """Read one integer; where it ends, or −1 if it is none."""
     negative = at < end and data[at] == _MINUS
@@ -133,7 +133,7 @@ def _integer(data: AnyArray, at: int, end: int, out: Index, row: int, column: in
     return at
 
 
-@kernel
+@inlined
 def _real(
     data: AnyArray, at: int, end: int, reals: Array, bits: AnyArray, row: int, column: int, fives: AnyArray, tens: Array
 ) -> int:

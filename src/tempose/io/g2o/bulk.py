@@ -126,7 +126,8 @@ class _Table:
         for k, one in enumerate(self.columns):
             chosen: Index = np.flatnonzero(kind == k)
             if len(chosen):
-                rows[one.tag] = Rows(chosen, ids[chosen, : one.n_ids], reals[chosen, : one.n_reals])
+                every = slice(None) if len(chosen) == n else chosen
+                rows[one.tag] = Rows(chosen, ids[every, : one.n_ids], reals[every, : one.n_reals])
         return Piece(n, rows, _odd_lines(text, start, kind), points)
 
 
