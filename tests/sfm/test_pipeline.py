@@ -393,34 +393,49 @@ def test_pythons_sqlite_stays_away_while_colmap_writes(
     assert Progress("features", 3, 3) in seen and Progress("matching", 3, 3) in seen and len(seen) > 4
 
 
+class Calibrating:
+    """COLMAP whose pairs say the focal lengths that they are told to."""
+
+    Database, DatabaseTransaction, ViewGraphCalibrationOptions = (
+        pycolmap.Database,
+        pycolmap.DatabaseTransaction,
+        dict,
+    )
+
+    def __init__(self, path: Path, *said: float) -> None:
+        """A database with one camera, whose focal length is guessed."""
+        self.said, self.calls = said, 0
+        with pycolmap.Database.open(path) as database:
+            database.write_camera(pycolmap.Camera.create_from_model_name(0, "SIMPLE_RADIAL", 1200.0, 1000, 800))
+
+    def calibrate_view_graph(self, path: Path, options: dict[str, int]) -> bool:
+        with pycolmap.Database.open(path) as database:
+            (camera,) = database.read_all_cameras()
+            camera.params = [self.said[self.calls], *camera.params[1:]]
+            camera.has_prior_focal_length = True
+            database.update_camera(camera)
+        self.calls += 1
+        return True
+
+
 def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
     """A second run into the same directory starts from the first one's result, and must not end elsewhere."""
     path = tmp_path / "features.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE cameras (params BLOB, prior_focal_length INTEGER)")
-        connection.execute("INSERT INTO cameras VALUES (?, 0)", (np.array([1200.0, 1.0]).tobytes(),))
-        connection.commit()
-    calls = []
-
-    class Colmap:
-        ViewGraphCalibrationOptions = dict
-
-        @staticmethod
-        def calibrate_view_graph(database: Path, options: dict) -> bool:
-            calls.append(options)
-            with closing(sqlite3.connect(database)) as connection:
-                connection.execute(
-                    "UPDATE cameras SET params = ?, prior_focal_length = 1",
-                    (np.array([1000.0 + len(calls), 1.0]).tobytes(),),
-                )
-                connection.commit()
-            return True
-
-    (first,), (second,) = features._calibrate(Colmap, path), features._calibrate(Colmap, path)
-    assert first == second == FoundFocalLength(1001.0, 1200.0, from_exif=False) and len(calls) == 1
+    colmap = Calibrating(path, 1001.0, 1002.0)
+    (first,), (second,) = features._calibrate(colmap, path), features._calibrate(colmap, path)
+    assert first == second == FoundFocalLength(1001.0, 1200.0, from_exif=False) and colmap.calls == 1
     assert "1001 px" in words.remark(first) and "the first guess was 1200" in words.remark(first)
     (tmp_path / "features.db.focal.json").write_text('{"found": ')  # cut off: it is found again
-    assert features._calibrate(Colmap, path)[0].found_px == 1002.0
+    assert features._calibrate(colmap, path)[0].found_px == 1002.0
+
+
+@pytest.mark.parametrize(("said", "found", "known"), [(3900.0, 3900.0, True), (9463.0, 1200.0, False)])
+def test_a_focal_length_that_no_lens_has_is_not_taken(tmp_path: Path, said: float, found: float, known: bool) -> None:
+    path = tmp_path / "features.db"
+    (one,) = features._calibrate(Calibrating(path, said), path)
+    with pycolmap.Database.open(path) as database:
+        (camera,) = database.read_all_cameras()
+    assert one.found_px == camera.mean_focal_length() == found and camera.has_prior_focal_length == known
 
 
 def test_an_unreadable_image_is_left_out(tmp_path: Path) -> None:
