@@ -315,7 +315,7 @@ def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
     out = []
     for number in sorted(models):
         model = models[number]
-        _drop_impossible(model)
+        drop_impossible(model)
         if model.num_reg_images() < smallest:
             continue
         folder = task.home / f"model-{number}"
@@ -326,7 +326,7 @@ def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
     return out
 
 
-def _drop_impossible(model: Any) -> None:
+def drop_impossible(model: Any) -> None:
     """Take photographs out whose camera has come to see backwards, or hardly sees at all: a mapper may leave them in."""
     for camera in model.cameras.values():
         side = max(camera.width, camera.height)

@@ -1,0 +1,31 @@
+"""What COLMAP's mappers leave behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
+
+from helpers import bundles  # noqa: E402
+from tempose.io.colmap.model import open_model  # noqa: E402
+from tempose.sfm.mapping import drop_impossible  # noqa: E402
+
+
+@pytest.mark.parametrize("focal", [-300.0, 1e-3, 1e6, np.nan])
+def test_photographs_of_cameras_that_cannot_be_are_taken_out(focal, tmp_path) -> None:
+    model = bundles.make(frames=2, rigs=3).adjusted  # three cameras of two photographs
+    broken = model.cameras[2]
+    broken.params = [focal, *broken.params[1:]]
+    drop_impossible(model)
+    assert model.num_reg_images() == 4 and model.cameras[2].mean_focal_length() > 0.0
+    assert {image.camera_id for image in model.images.values() if image.has_pose} == {1, 3}
+    model.write_binary(tmp_path)
+    open_model(tmp_path)  # else it would be refused
+
+
+def test_a_model_that_can_be_stays_as_it_is() -> None:
+    model = bundles.make(frames=2, rigs=3).adjusted
+    before = [list(camera.params) for camera in model.cameras.values()]
+    drop_impossible(model)
+    assert model.num_reg_images() == 6 and [list(camera.params) for camera in model.cameras.values()] == before
