@@ -4,13 +4,14 @@ Everything is decided by the data itself, and said:
 
 * **Principal point**: freed if that leaves it known to better than :data:`CENTRE` of the focal length, noise and model together,
   which is what a held one is taken to be known to. Otherwise it stays in the middle.
-* **Camera model**: one coefficient of radial distortion, two, then tangential ones and two focal lengths. A step is taken if
+* **Camera model**: one coefficient of radial distortion, two, then tangential ones and two focal lengths. A step is taken if its
+  further parameters θ, to first order from where the last model stands, are far enough from nothing,
 
-  .. math:: \frac{D_0 - D_1}{\kappa} > q \log\frac{2k}{\kappa},
+  .. math:: \theta^T C^{-1} \theta > q \log\frac{2k}{\kappa},
 
-  D the loss over the noise's variance, its decrease taken to first order, κ how many times the variance of independent noise
-  neighbours that err together make, k image points and q further parameters: Schwarz's criterion for as many observations as are
-  worth as much as independent ones. Only where each camera has taken at least :data:`FEWEST_FOR_A_LENS` photographs.
+  C their covariance by noise *and camera model*, q their number, k image points, κ how many times the variance of independent noise
+  neighbours that err together make: Schwarz's criterion for as many observations as are worth as much as independent ones, with
+  what a lens is wrong by anyway counted. Only where each camera has taken at least :data:`FEWEST_FOR_A_LENS` photographs.
 * **Zoom**: each photograph has a focal length of its own to first order. If they differ by more than :data:`ZOOM`, and by more than
   their error bars, the photographs of a camera were not taken with one focal length.
 """
@@ -50,9 +51,9 @@ class LensTrial:
     model
         COLMAP's name.
     gain
-        Loss that it would take away, to first order, in units of the noise's variance and κ.
+        Squared distance of its further parameters from 0, to first order, over their covariance.
     needed
-        What its parameters must gain at least.
+        What that must be at least.
     """
 
     model: str
@@ -155,29 +156,44 @@ def centre_width(found: BundlePosterior) -> float:
 
 
 def lens_trials(found: BundlePosterior, refined: tuple[str, ...]) -> tuple[LensTrial, ...]:
-    """Further camera models, each against the last that was taken: what they would gain, to first order."""
+    """Further camera models, each against the last that was taken: how far from nothing their further parameters are."""
     names = {camera.model for camera in found.bundle.cameras}
     fewest = np.bincount(found.bundle.camera_of).min()
     if len(names) != 1 or not names <= set(LADDER) or fewest < FEWEST_FOR_A_LENS:
         return ()
-    # the noise is known: nothing but the decrease of the loss is asked
-    options = replace(found.options, sigma_px=found.sigma_px, error=ModelError(0.0, 0.0))
-    unit, worth = found.sigma_px**2 * found.clustering, 2.0 * len(found.bundle.point_of) / found.clustering
-    had, count, trials = found.decrease, sum(int(camera.free.sum()) for camera in found.bundle.cameras), []
-    for name in LADDER[LADDER.index(names.pop()) + 1 :]:
+    worth = 2.0 * len(found.bundle.point_of) / found.clustering
+    last, trials = names.pop(), []
+    for name in LADDER[LADDER.index(last) + 1 :]:
         cameras = tuple(
             replace(
                 camera, model=name, parameters=widened(camera.parameters, name), free=free_parameters(name, refined)
             )
             for camera in found.bundle.cameras
         )
-        wider = posterior_of(replace(found.bundle, cameras=cameras), options)
-        further = sum(int(camera.free.sum()) for camera in cameras) - count
-        trial = LensTrial(name, (wider.decrease - had) / unit, further * float(np.log(max(worth, np.e))))
+        wider = posterior_of(replace(found.bundle, cameras=cameras), found.options)
+        contrast = further_parameters(last, name)
+        gain = 0.0
+        for row, camera in enumerate(cameras):
+            A = contrast[:, camera.free]
+            off = A @ wider.step[wider.linear.nodes.rows(row)]
+            gain += float(off @ np.linalg.solve(A @ wider.intrinsics_covariance(row) @ A.T, off))
+        trial = LensTrial(name, gain, len(cameras) * len(contrast) * float(np.log(max(worth, np.e))))
         trials.append(trial)
         if trial.is_taken:
-            had, count = wider.decrease, count + further
+            last = name
     return tuple(trials)
+
+
+def further_parameters(before: str, name: str) -> Array:
+    """What a camera model of the ladder has beyond an earlier one, as combinations (q, m) of its parameters; 0 in the earlier."""
+    places = {parameter: k for k, parameter in enumerate(lens_of(name).names)}
+    wanted = ["k2"] * (before == "SIMPLE_RADIAL") + ["p1", "p2", "fx"] * (name == "OPENCV")
+    out = np.zeros((len(wanted), len(places)))
+    for row, parameter in enumerate(wanted):
+        out[row, places[parameter]] = 1.0
+        if parameter == "fx":
+            out[row, places["fy"]] = -1.0
+    return out
 
 
 def widened(parameters: Array, name: str) -> Array:

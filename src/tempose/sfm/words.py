@@ -298,7 +298,7 @@ def making(given: GivenModel) -> tuple[str, ...]:
     for trial in done.trials:
         verb = "taken" if trial.is_taken else "not taken"
         out.append(
-            f"camera model {trial.model}: {verb}; it explains {trial.gain:.3g}, and must explain {trial.needed:.3g}"
+            f"camera model {trial.model}: {verb}; its further parameters are {trial.gain:.3g} from 0 and must be {trial.needed:.3g}"
         )
     return tuple(out)
 
