@@ -15,6 +15,7 @@ from tempose.studies.experiments import (
     bundle_coverage,
     epfl_bundle,
     epfl_coverage,
+    epfl_photographs,
     point_uncertainty,
     sfm_coverage,
 )
@@ -72,6 +73,16 @@ def rows_of(name: str) -> list[dict]:
                 found = epfl_bundle.judged(off, 1e-10 * unit, bars, 0.0)
                 rows.append({"data": scene, "setting": setting, **found})
         return rows
+    if name == "epfl-photographs":
+        rows = [{**row, "known": row.pop("setting")} for row in rows_of("epfl-bundle")]
+        rows = [row | {"known": "nothing" if row["known"] == "unknown calibration" else "K"} for row in rows]
+        errors = {"n_compared": 11, "mean_rotation_deg": 0.1, "mean_translation_m": 0.01}
+        return rows + [
+            {"known": known, "data": scene, "bars": method, **errors}
+            for known in ("nothing", "K")
+            for scene in ("fountain-P11", "castle-P30")
+            for method in ("incremental", "global", "tempose")
+        ]
     if name == "epfl-coverage":
         return [
             {"data": data, "calibration": calibration}
@@ -99,6 +110,7 @@ def rows_of(name: str) -> list[dict]:
         ("sfm-coverage", sfm_coverage),
         ("bundle-coverage", bundle_coverage),
         ("epfl-bundle", epfl_bundle),
+        ("epfl-photographs", epfl_photographs),
         ("epfl-coverage", epfl_coverage),
     ],
 )
@@ -114,8 +126,8 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]
-    if name == "epfl-bundle":  # each scene has the amplitude that is right for the other
-        chosen = {line["data"]: line["lens_error"] for line in table if line["lens_error"]}
+    if name in ("epfl-bundle", "epfl-photographs"):  # each scene has the amplitude that is right for the other
+        chosen = {line["data"]: line["lens_error"] for line in table if line.get("lens_error")}
         assert 0.8e-4 < chosen["fountain-P11"] < 1.3e-4 and 1.6e-4 < chosen["castle-P30"] < 2.5e-4
         last = table[-1]
         assert last["data"] == "all" and last["n_position"] == 800 and 0.5 < last["position_95"] < 0.95
