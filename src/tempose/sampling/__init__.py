@@ -1,5 +1,10 @@
 """Draws from the posterior: one sampler a file, each an object with its own options."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tempose._support.lazy import lazy_names
 from tempose.sampling.options import (
     AbobaMH,
     Auto,
@@ -13,6 +18,11 @@ from tempose.sampling.options import (
     Tempering,
 )
 
+if TYPE_CHECKING:
+    from tempose.sampling.minibatch import draw_by_minibatches as draw_by_minibatches
+
+_, __getattr__, __dir__ = lazy_names(__name__, {"draw_by_minibatches": "minibatch"})
+
 __all__ = [
     "AbobaMH",
     "Auto",
@@ -24,4 +34,5 @@ __all__ = [
     "Jumping",
     "SamplerOptions",
     "Tempering",
+    "draw_by_minibatches",
 ]
