@@ -28,6 +28,7 @@ LACKING = {
     "arviz|xarray|h5netcdf|h5py": ("no ArviZ", "pip install '.[arviz]'"),
     "gtsam|blackjax": ("no GTSAM or BlackJAX", "pip install '.[bench]'"),
     "pandas|networkx": ("no pandas or networkx", "pip install '.[interop]'"),
+    "pymetis": ("no METIS", "pip install '.[large]'"),
     "chromium|browser": ("no Chromium", "install it"),
 }
 """By what a reason says: what is lacking, and what to do."""
