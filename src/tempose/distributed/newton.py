@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tempose._support import streams
+from tempose._support.files import make_directory
 from tempose._support.parallel import work_off
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
@@ -116,7 +117,7 @@ def minimise_in_parts(
         If the steps do not suffice, or a matrix stays singular.
     """
     with tempfile.TemporaryDirectory() as folder:
-        root = _Root(graph, start, parts, executor, str(directory or folder))
+        root = _Root(graph, start, parts, executor, str(make_directory(Path(directory or folder))))
         yield root.minimise(max_steps, progress)
 
 
@@ -157,6 +158,7 @@ class _Root:
         self.pairs, self.places = self._pattern()
         self.symbolic = analyze(len(self.between), self.pairs[:, 0], self.pairs[:, 1], block=self.b)
         self.factor: Factor | None = None
+        self.said: list[BorderFactor] = []
 
     def _pattern(self) -> tuple[Index, list[Index]]:
         """Pairs (e, 2) of separators that some part or edge joins, and where in them those of each part are."""
@@ -248,7 +250,8 @@ class _Root:
             moved = self._moved(delta)
             trial = self.state + 1
             steps = [
-                Step(one, delta[border], moved[border], trial) for one, border in zip(at, self.borders, strict=True)
+                Step(one, delta[border], _pushed(said, delta[border]), said.gradient, moved[border], trial)
+                for one, said, border in zip(at, found, self.borders, strict=True)
             ]
             after = self._all(work.descend, steps)
             new_value = self.own.gradient(moved[:, :4], moved[:, 4:])[0] + sum(energy for energy, _ in after)
@@ -288,7 +291,7 @@ class _Root:
             made = self._reduce(True, 0.0)
             if made is None:
                 raise GraphError("the Hessian at the optimum is not positive definite: no Gaussian fits there")
-            self.factor = made[2]
+            self.factor, self.said = made[2], made[1]
         return self._at(True, 0.0), self.factor
 
     def covariances(self) -> Array:
@@ -299,7 +302,8 @@ class _Root:
         diagonal = diagonal * ~(held[:, :, None] | held[:, None, :])
         off = off * ~(held[self.pairs[:, 0]][:, :, None] | held[self.pairs[:, 1]][:, None, :])
         tasks = []
-        for one, border, place in zip(at, self.borders, self.places, strict=True):
+        for one, said, border, place in zip(at, self.said, self.borders, self.places, strict=True):
+            assert said.matrix is not None
             k = len(border)
             sigma = np.zeros((k, k, b, b))
             lower = np.tril_indices(k, -1)
@@ -308,7 +312,7 @@ class _Root:
             sigma[np.arange(k), np.arange(k)] = diagonal[border]
             fixed = held[border].reshape(-1)
             flat = sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b) + np.diag(fixed.astype(float))
-            tasks.append(Spread(one, np.asarray(np.linalg.inv(flat), dtype=np.float64)))
+            tasks.append(Spread(one, np.asarray(np.linalg.inv(flat) - said.matrix, dtype=np.float64)))
         out = np.zeros((self.graph.n_nodes, 6, 6))
         axes = self.graph.axes
         for rows, blocks in zip(
@@ -342,6 +346,12 @@ class _Numbered:
 
     def __call__(self, task: tuple[int, Any]) -> Any:
         return self.function(task[1])
+
+
+def _pushed(said: BorderFactor, delta: Array) -> Array:
+    """S times a step (k, b) of the border; a sum, which has the same bits wherever the arrays lie in memory."""
+    assert said.matrix is not None
+    return np.asarray(np.sum(said.matrix * delta.reshape(-1), axis=1))
 
 
 def _alone(graph: PoseGraph) -> PoseGraph:

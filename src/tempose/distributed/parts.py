@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from tempose._support import streams
 from tempose._support.files import write_atomically
@@ -187,8 +188,7 @@ class Eliminated:
         a, c = np.tril_indices(k, -1)
         inverse[a, c], inverse[c, a] = off[m:], np.swapaxes(off[m:], 1, 2)
         inverse[np.arange(k), np.arange(k)] = diagonal[n:]
-        S = np.linalg.inv(_flat(inverse))
-        return np.asarray(0.5 * (S + S.T))
+        return _inverse(_flat(inverse))
 
     def seen_from_border(self, inside: Array) -> Array:
         """``H_BI H_II⁻¹ x`` (k b, …) of x (n b, …)."""
@@ -217,6 +217,15 @@ class Eliminated:
         """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …); ``seen`` is :meth:`seen_from_border` of the right, if known."""
         seen = self.seen_from_border(right) if seen is None else seen
         return self.factor.solve(np.concatenate([right, seen + self.stiffened @ border]))[: len(right)]
+
+
+def _inverse(matrix: Array) -> Array:
+    """Of a positive definite matrix, symmetric to the last bit."""
+    lower, broken = dpotrf(matrix, lower=True)
+    if broken:
+        raise NotPositiveDefiniteError(0)
+    out = np.tril(dpotri(lower, lower=True)[0])
+    return np.asarray(out + np.tril(out, -1).T)
 
 
 def _flat(blocks: Array) -> Array:
@@ -274,6 +283,8 @@ class Step:
         Before it.
     delta
         Change (k, b) of the border.
+    pushed, reduced
+        S times that change, and r (k b,): what the part said about its border, which it need not find again.
     border
         Its poses (k, 7) afterwards.
     state
@@ -282,6 +293,8 @@ class Step:
 
     at: At
     delta: Array
+    pushed: Array
+    reduced: Array
     border: Array
     state: int
 
@@ -292,7 +305,10 @@ def descend(step: Step) -> tuple[float, float]:
     made = _kept.of(at)
     part, n = made.part, made.part.n_interior
     b = step.delta.shape[1]
-    delta = made.inside_from(step.delta.reshape(-1), -made.gradient[:n].reshape(-1)).reshape(n, b)
+    seen = made.gradient[n:].reshape(-1) - step.reduced
+    stiffly = step.pushed + np.einsum("kab,kb->ka", made.added, step.delta).reshape(-1)
+    right = np.concatenate([-made.gradient[:n].reshape(-1), stiffly - seen])
+    delta = made.factor.solve(right)[: n * b].reshape(n, b)
     moved = np.zeros((n, 6))
     moved[:, part.graph.axes] = np.where(part.held[:n], 0.0, delta)
     wxyz = quat.normalize(quat.multiply(quat.exp(moved[:, :3]), made.wxyz[:n]))
@@ -305,18 +321,17 @@ def descend(step: Step) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The inverse of the covariance of the border (k b, k b), what is held apart."""
+    """What the rest of the graph knows about the border: the inverse of its covariance less S (k b, k b)."""
 
     at: At
-    information: Array
+    rest: Array
 
 
 def marginals(task: Spread) -> Array:
     """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as all the other parts make it."""
     made = _kept.of(task.at)
     n, b, k = made.part.n_interior, made.border.shape[-1], made.part.n_border
-    rest = task.information - made.reduced_matrix()
-    blocks = rest.reshape(k, b, k, b).transpose(0, 2, 1, 3)
+    blocks = task.rest.reshape(k, b, k, b).transpose(0, 2, 1, 3)
     diagonal = made.diagonal.copy()
     diagonal[n:] = made.border + blocks[np.arange(k), np.arange(k)]
     out = made.factored_again(diagonal, np.ascontiguousarray(blocks[np.tril_indices(k, -1)])).selected_inverse()[0][:n]
