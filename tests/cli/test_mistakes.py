@@ -22,7 +22,7 @@ MISTAKES = {
     "solve g.g2o -o out --draws inf": "--draws: expected a whole number, not 'inf'",
     "solve g.g2o -o out --sampler colapsed": "--sampler: there is no 'colapsed'; did you mean collapsed?",
     "solve g.g2o -o out --noise zzz": "--noise: there is no 'zzz'; there are given, auto, paper",
-    "solve g.g2o more.g2o -o out": "'more.g2o' is one argument too many",
+    "info g.g2o more.g2o": "'more.g2o' is one argument too many",
     "solve g.g2o": "the following arguments are required: -o/--output",
     "experiment robst -o out": "NAME: there is no 'robst'; did you mean robust?",
     "experiment noise -o out --sed 1": "there is no option --sed; did you mean --seed?",
