@@ -22,7 +22,7 @@ import numpy as np
 
 from tempose._support.cluster import workers
 from tempose._support.tables import text_table
-from tempose.distributed import minimise_in_parts
+from tempose.partitioned import minimise_in_parts
 from tempose.simulation import simulate
 
 
@@ -50,7 +50,6 @@ def peak() -> float:
 def main() -> None:
     """Print the table."""
     import dask
-
     import distributed
 
     # a worker that is nearly full goes on, and is killed when it is; it would wait for memory that nothing frees

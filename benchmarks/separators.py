@@ -14,8 +14,8 @@ import time
 import numpy as np
 
 from tempose._support.tables import text_table
-from tempose.distributed import dissect
 from tempose.numerics.sparse import analyze
+from tempose.partitioned import dissect
 from tempose.simulation import simulate
 
 

@@ -35,7 +35,7 @@ LAYERS = [
     ["model"],
     ["io", "simulation", "dynamics"],
     ["optimum"],
-    ["distributed"],
+    ["partitioned"],
     ["outliers"],
     ["sampling"],
     ["analysis"],

@@ -80,7 +80,7 @@ NAMESPACES = {
     "io": "files of graphs and poses",
     "simulation": "graphs with known truth",
     "optimum": "the optimisers, as objects with their options",
-    "distributed": "one graph in parts, on several machines",
+    "partitioned": "one graph in parts, on several machines",
     "outliers": "wrong edges",
     "sampling": "the samplers, as objects with their options",
     "dynamics": "the splitting schemes of TG-MCMC",

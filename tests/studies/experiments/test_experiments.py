@@ -40,7 +40,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Cells run here, without the cost of other processes; those that ran are listed."""
     ran: list[dict[str, Any]] = []
 
-    def work_off(function: Callable[[Any], Any], cells: list[Any], jobs: int) -> Iterator[Any]:
+    def work_off(function: Callable[[Any], Any], cells: list[Any], jobs: int, executor: object = None) -> Iterator[Any]:
         for cell in cells:
             ran.append(cell)
             yield cell, function(cell)
@@ -362,7 +362,7 @@ def test_help_lists_every_experiment_in_one_line(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         cli.main(["experiment", "pgd", "--help"])
     said = capsys.readouterr().out
-    assert "Projected Gradient Descent" in said and "The full size usually takes minutes" in said
+    assert "Projected Gradient Descent" in said and "The full size usually takes half a minute" in said
     assert "NeurIPS 2018, https://arxiv.org/abs/1805.12279" in said
     assert set(USUAL) <= set(EXPERIMENTS)
 

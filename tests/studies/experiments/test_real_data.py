@@ -124,7 +124,7 @@ def test_threedmatch_oracle(data: Path, scene: str, degrees: float) -> None:
 def test_quick_run_writes_table_and_figure(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     # cells run here, without the cost of other processes
-    monkeypatch.setattr(runner, "work_off", lambda run, cells, jobs: ((cell, run(cell)) for cell in cells))
+    monkeypatch.setattr(runner, "work_off", lambda run, cells, jobs, executor: ((cell, run(cell)) for cell in cells))
     options = RunOptions(quick=True, methods=("chordal", "ozyesil"))
     for name in NAMES:
         outcome = runner.run_experiment(name, tmp_path / name, options)

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from tempose._support.cluster import workers
-from tempose.distributed import dissect, minimise_in_parts
-from tempose.distributed import newton as root
-from tempose.distributed import parts as work
 from tempose.errors import GraphError, OptionError
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.partitioned import dissect, minimise_in_parts
+from tempose.partitioned import newton as root
+from tempose.partitioned import parts as work
 from tempose.simulation import simulate
 
 

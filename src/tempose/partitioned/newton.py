@@ -17,9 +17,6 @@ from tempose._support.files import make_directory
 from tempose._support.parallel import work_off
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
-from tempose.distributed import parts as work
-from tempose.distributed.dissection import Dissection, dissect
-from tempose.distributed.parts import At, BorderFactor, Drawn, Part, Spread, Step
 from tempose.errors import GraphError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
@@ -27,6 +24,9 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, analyze
 from tempose.optimum.hessian import Curvature
+from tempose.partitioned import parts as work
+from tempose.partitioned.dissection import Dissection, dissect
+from tempose.partitioned.parts import At, BorderFactor, Drawn, Part, Spread, Step
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from tempose._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tempose.distributed.dissection import Dissection as Dissection
-    from tempose.distributed.dissection import dissect as dissect
-    from tempose.distributed.newton import InParts as InParts
-    from tempose.distributed.newton import minimise_in_parts as minimise_in_parts
+    from tempose.partitioned.dissection import Dissection as Dissection
+    from tempose.partitioned.dissection import dissect as dissect
+    from tempose.partitioned.newton import InParts as InParts
+    from tempose.partitioned.newton import minimise_in_parts as minimise_in_parts
 
 _WHERE = {
     "Dissection": "dissection",
