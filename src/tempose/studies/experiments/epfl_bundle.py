@@ -8,6 +8,7 @@ covariance and the cluster-robust one, without any error of the camera model.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -72,18 +73,23 @@ def judged(off: Array, covariance: Array, bars: str, amplitude: float) -> Row:
 
 
 def table(rows: list[Row]) -> list[Row]:
-    """Scenes and all cameras together; the amplitude of a scene is the one that is likeliest on all other scenes."""
+    """Every scene, and all cameras together; a scene's amplitude of systematic error is the likeliest on all other scenes."""
+    return left_out(rows, "setting", SETTINGS)
+
+
+def left_out(rows: list[Row], of: str, settings: Iterable[str]) -> list[Row]:
+    """Rows of every setting (a value of the column ``of``) and kind of error bars, by scene, then all cameras together."""
     scenes = list(dict.fromkeys(row["data"] for row in rows))
     out: list[Row] = []
-    for setting, bars in itertools.product(SETTINGS, BARS):
-        part = [row for row in rows if row["setting"] == setting and row["bars"] == bars]
+    for setting, bars in itertools.product(settings, BARS):
+        part = [row for row in rows if row[of] == setting and row["bars"] == bars]
         chosen = []
         for scene in scenes:
             amplitude = likeliest(rows, [one for one in scenes if one != scene]) if bars == BARS[-1] else 0.0
             chosen += [row for row in part if row["data"] == scene and row["lens_error"] == amplitude]
         out += chosen
         if chosen:
-            out.append(_together(chosen, setting, bars))
+            out.append(_together(chosen, {of: setting, "bars": bars}))
     return out
 
 
@@ -96,8 +102,8 @@ def likeliest(rows: list[Row], scenes: list[str]) -> float:
     return min(surprise, key=lambda x: surprise[x]) if scenes else GRID[len(GRID) // 2]
 
 
-def _together(rows: list[Row], setting: str, bars: str) -> Row:
-    line: Row = {"data": "all", "setting": setting, "bars": bars, "lens_error": None}
+def _together(rows: list[Row], of: dict[str, str]) -> Row:
+    line: Row = {"data": "all", **of, "lens_error": None}
     for kind in KINDS:
         count = [row[f"n_{kind}"] for row in rows]
         line[f"n_{kind}"] = sum(count)

@@ -2,15 +2,13 @@
 
 The EPFL scenes from the same features and verified pairs: COLMAP's incremental mapper and GLOMAP with intrinsics refined (held
 where they are given), and what ``tempose sfm`` makes of the incremental model. The amplitude of the lens fields that a scene is
-judged with is the one that makes the true cameras of the *other* scenes likeliest, as in ``epfl-bundle``.
+judged with is the one that makes the true cameras of the *other* scenes left_out, as in ``epfl-bundle``.
 """
 
 from __future__ import annotations
 
 import itertools
 from pathlib import Path
-
-import numpy as np
 
 from tempose._typing import Array
 from tempose.analysis.summary import tangent
@@ -21,9 +19,9 @@ from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, 
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import calibrate
 from tempose.studies import figures, photographs
-from tempose.studies.coverage import LEVELS, column
+from tempose.studies.coverage import column
 from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
-from tempose.studies.experiments.epfl_bundle import BARS, GRID, KINDS, judged, likeliest
+from tempose.studies.experiments.epfl_bundle import BARS, GRID, KINDS, judged, left_out
 from tempose.studies.store import Cell, Row
 
 MAPPERS = ("incremental", "global")
@@ -83,29 +81,8 @@ def displaced(found: BundlePosterior, scene: str) -> Array:
 
 
 def table(rows: list[Row]) -> list[Row]:
-    """Errors, then error bars of every scene and of all cameras; a scene's amplitude is the likeliest on all other scenes."""
-    scenes = list(dict.fromkeys(row["data"] for row in rows))
-    out = [row for row in rows if row["bars"] in _METHODS]
-    for known, bars in itertools.product(photographs.KNOWN, BARS):
-        part = [row for row in rows if row["known"] == known and row["bars"] == bars]
-        chosen = []
-        for scene in scenes:
-            amplitude = likeliest(rows, [one for one in scenes if one != scene]) if bars == BARS[-1] else 0.0
-            chosen += [row for row in part if row["data"] == scene and row["lens_error"] == amplitude]
-        out += chosen
-        if chosen:
-            out.append(_together(chosen, known, bars))
-    return out
-
-
-def _together(rows: list[Row], known: str, bars: str) -> Row:
-    line: Row = {"data": "all", "known": known, "bars": bars, "lens_error": None}
-    for kind in KINDS:
-        count = [row[f"n_{kind}"] for row in rows]
-        line[f"n_{kind}"] = sum(count)
-        for name in (*(column(kind, level) for level in LEVELS), f"nees_{kind}"):
-            line[name] = float(np.average([row[name] for row in rows], weights=count))
-    return line
+    """Errors, then error bars of every scene and of all cameras; a scene's amplitude is the left_out on all other scenes."""
+    return [row for row in rows if row["bars"] in _METHODS] + left_out(rows, "known", photographs.KNOWN)
 
 
 def draw(result: Result, home: Path) -> list[Path]:
