@@ -20,7 +20,7 @@ from helpers.sfm_scene import make
 from tempose._support.progress import Progress
 from tempose.analysis.accuracy import pose_errors
 from tempose.cli import main
-from tempose.errors import FileError, GraphError, OptionError, ParseError
+from tempose.errors import FileError, GraphError, NotApplicable, OptionError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
 from tempose.sfm import features, words
@@ -403,12 +403,14 @@ class Calibrating:
     )
 
     def __init__(self, path: Path, *said: float) -> None:
-        """A database with one camera, whose focal length is guessed."""
+        """A database with one camera, whose focal length is guessed; pairs that have nothing to say find none."""
         self.said, self.calls = said, 0
         with pycolmap.Database.open(path) as database:
             database.write_camera(pycolmap.Camera.create_from_model_name(0, "SIMPLE_RADIAL", 1200.0, 1000, 800))
 
     def calibrate_view_graph(self, path: Path, options: dict[str, int]) -> bool:
+        if not self.said:
+            return False
         with pycolmap.Database.open(path) as database:
             (camera,) = database.read_all_cameras()
             camera.params = [self.said[self.calls], *camera.params[1:]]
@@ -427,6 +429,14 @@ def test_the_focal_length_is_found_once(tmp_path: Path) -> None:
     assert "1001 px" in words.remark(first) and "the first guess was 1200" in words.remark(first)
     (tmp_path / "features.db.focal.json").write_text('{"found": ')  # cut off: it is found again
     assert features._calibrate(colmap, path)[0].found_px == 1002.0
+
+
+def test_pairs_that_tell_no_focal_length_are_refused_unless_it_is_estimated_later(tmp_path: Path) -> None:
+    path = tmp_path / "features.db"
+    colmap = Calibrating(path)
+    assert features._calibrate(colmap, path, begin_anywhere=True) == [FoundFocalLength(1200.0, 1200.0, from_exif=False)]
+    with pytest.raises(NotApplicable, match="give the calibration"):
+        features._calibrate(colmap, path)
 
 
 @pytest.mark.parametrize(("said", "found", "known"), [(3900.0, 3900.0, True), (9463.0, 1200.0, False)])

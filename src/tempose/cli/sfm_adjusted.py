@@ -80,7 +80,7 @@ def _adjust(
             camera = None if arguments.intrinsics is None else read_camera(arguments.intrinsics)
             database = home / FEATURES
             making = FeatureOptions(arguments.cameras, arguments.match, arguments.features, arguments.image_size)
-            remarks = build_database(source, database, camera, progress, making)
+            remarks = build_database(source, database, camera, progress, making, begin_anywhere=True)
         reading = time.perf_counter() - began
         photographs = source if source.is_dir() else None
         if truth is not None:

@@ -90,6 +90,8 @@ def build_database(
     camera: ColmapCamera | None = None,
     progress: ProgressHook = silent,
     options: FeatureOptions | None = None,
+    *,
+    begin_anywhere: bool = False,
 ) -> list[Remark]:
     """Extract and match the features of the images of a folder; what was done before in the same database stays.
 
@@ -106,6 +108,8 @@ def build_database(
         Told of features and of matching.
     options
         See :class:`FeatureOptions`.
+    begin_anywhere
+        Focal lengths that the pairs do not tell stay what they are guessed to be, to be estimated later; else that is refused.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def build_database(
         remarks.append(ChosenPairs(len(pairs), total, options.pairs))
     _match(pycolmap, database, photographs, pairs, camera is None, progress)
     if camera is None:
-        found = _calibrate(pycolmap, database)
+        found = _calibrate(pycolmap, database, begin_anywhere)
         remarks.append(found[0] if len(found) == 1 else FoundFocalLengths(tuple(found)))
     in_one_file(database)
     return remarks
@@ -344,13 +348,15 @@ def _rename(pycolmap: Any, database: Path, new: dict[str, str]) -> None:
 # ---------------------------------------------------------------------- focal lengths
 
 
-def _calibrate(pycolmap: Any, database: Path) -> list[FoundFocalLength]:
-    """Find the focal lengths from the pairs, once."""
+def _calibrate(pycolmap: Any, database: Path, begin_anywhere: bool = False) -> list[FoundFocalLength]:
+    """Find the focal lengths from the pairs, once; if they cannot be, those to begin with, or an error."""
     about = database.with_name(f"{database.name}.focal.json")  # the database keeps only what was found
     now = focal_lengths(database)
     known = _read_focal(about)
     if [one["found"] for one in known] != [focal for focal, _ in now]:
         if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
+            if begin_anywhere:
+                return [FoundFocalLength(px, px, from_exif) for px, from_exif in now]
             raise NotApplicable(
                 "the focal length cannot be found from these pairs; give the calibration (--intrinsics)"
             )
