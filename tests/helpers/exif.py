@@ -8,6 +8,20 @@ from fractions import Fraction
 
 Tables = dict[int, dict[int, object]]
 
+FULL: Tables = {
+    0: {0x10F: "Canon", 0x110: "Canon EOS 5D", 0x112: 6},
+    0x8769: {
+        0xA434: "EF24-70mm",
+        0xA431: "123",
+        0x920A: (24.5,),
+        0xA405: 26,
+        0x9003: "2020:01:02 03:04:05",
+        0x9291: "7",
+    },
+    0x8825: {1: "S", 2: (46.0, 50.0, 33.5), 3: "W", 4: (91.0, 59.0, 40.25), 5: 1, 6: (12.5,), 31: (4.75,)},
+}
+"""All that is read."""
+
 
 def block(tables: Tables, order: str = "<") -> bytes:
     """A TIFF with the tables: texts, whole numbers (short) and tuples of rationals."""

@@ -250,7 +250,7 @@ def read_scene(path: Path) -> object:
 
 
 def focal_file(folder: Path) -> Path:
-    (folder / "a.db.focal.json").write_text('{"start": 1000.0, "from_exif": false, "found": 950.5}')
+    (folder / "a.db.focal.json").write_text('[{"start": 1000.0, "from_exif": false, "found": 950.5}]')
     return folder / "a.db.focal.json"
 
 
@@ -258,8 +258,31 @@ def read_focal(path: Path) -> object:
     from tempose.sfm.features import _read_focal
     from tempose.sfm.views import FoundFocalLength
 
-    known = _read_focal(path)
-    return str(FoundFocalLength(known["found"], known["start"], known["from_exif"])) if known else None
+    return [str(FoundFocalLength(one["found"], one["start"], one["from_exif"])) for one in _read_focal(path)]
+
+
+def made_file(folder: Path) -> Path:
+    (folder / "a.db.made.json").write_text('{"features": 8192, "image_size": 3200}')
+    return folder / "a.db.made.json"
+
+
+def read_made(path: Path) -> object:
+    from tempose.sfm.features import _made_with
+
+    return [f"--{name} {value}" for name, value in _made_with(path.with_name("a.db")).items()]
+
+
+def photograph(name: str) -> Callable[[Path], Path]:
+    """The beginning of a photograph, with all that its EXIF may say."""
+
+    def make(folder: Path) -> Path:
+        from helpers import exif
+
+        write = {"jpg": exif.jpeg, "png": exif.png, "tif": exif.block}[name.rpartition(".")[2]]
+        (folder / name).write_bytes(write(exif.FULL, "><"[name.startswith("a")]))
+        return folder / name
+
+    return make
 
 
 # ---------------------------------------------------------------------- files of a result
@@ -473,6 +496,8 @@ def has(package: str) -> bool:
 def targets() -> list[Target]:
     """All of them."""
     from tempose.io import ReadOptions, read_graph, read_poses
+    from tempose.io.control import read_image_points
+    from tempose.io.exif import read_exif
     from tempose.io.gps import read_fixes
     from tempose.io.ply import read_ply
     from tempose.io.times import read_times
@@ -543,6 +568,9 @@ def targets() -> list[Target]:
         Target("ply ascii", text_file("a.ply", _PLY_ASCII), read_ply, TEXT),
         Target("scene.npz", scene_file, read_scene, (*BINARY, array_of_npz, array_of_npz, member)),
         Target("features.db.focal.json", focal_file, read_focal, (*TEXT, json_node, json_node)),
+        Target("features.db.made.json", made_file, read_made, (*TEXT, json_node, json_node)),
+        *(Target(f"EXIF {name}", photograph(name), read_exif, BINARY) for name in ("a.jpg", "b.jpg", "a.png", "b.tif")),
+        Target("control", text_file("c", "image,x,y,point,sigma_px\na.jpg,1.5,2,P1,0.7\nb.jpg,4,5,P,\n"), read_image_points, TEXT),
         Target("cells.jsonl", cells_file, read_cells, TEXT),
         Target("config", of_result("plain", "result.json"), read_config, (json_node, json_node, *TEXT)),
         *(Target(f"g2o {k}", text_file("g.g2o", text), read_g2o, fuzz_g2o.MUTATIONS) for k, text in enumerate(fuzz_g2o.SEEDS)),

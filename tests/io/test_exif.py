@@ -8,21 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.exif import block, jpeg, png
+from helpers.exif import FULL, block, jpeg, png
 from tempose.io.exif import Exif, read_exif
-
-FULL = {
-    0: {0x10F: "Canon", 0x110: "Canon EOS 5D", 0x112: 6},
-    0x8769: {
-        0xA434: "EF24-70mm",
-        0xA431: "123",
-        0x920A: (24.5,),
-        0xA405: 26,
-        0x9003: "2020:01:02 03:04:05",
-        0x9291: "7",
-    },
-    0x8825: {1: "S", 2: (46.0, 50.0, 33.5), 3: "W", 4: (91.0, 59.0, 40.25), 5: 1, 6: (12.5,), 31: (4.75,)},
-}
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
