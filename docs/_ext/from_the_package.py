@@ -25,7 +25,7 @@ def cell(text: str) -> str:
 def option(action: argparse.Action) -> str:
     """How an option or an argument is written."""
     value = action.metavar or (f"{{{','.join(map(str, action.choices))}}}" if action.choices else action.dest.upper())
-    assert isinstance(value, str)
+    value = value if isinstance(value, str) else " ".join(value)  # several arguments of one option
     if not action.option_strings:
         return f"`{value}`" + {"+": " …", "*": " …"}.get(str(action.nargs), "")
     takes = "" if action.nargs == 0 else (f" [{value}]" if action.nargs == "?" else f" {value}")
