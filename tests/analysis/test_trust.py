@@ -65,6 +65,16 @@ def test_noise_that_is_stated_wrong_is_found_and_what_helps_is_named(good, sigma
     assert again.judgement.trust is Trust.TRUST
 
 
+def test_edges_that_were_computed_are_no_reason_to_estimate_their_noise(good):
+    """Condensed edges fit to rounding: their noise is not overstated, and estimating it would make error bars of nothing."""
+    session = tempose.solve(good, draws=0)
+    condensed = tempose.analysis.condense(session.laplace, [0, 3, 7]).graph
+    solution = tempose.solve(condensed, draws=0)
+    assert [one.doubt for one in solution.judgement.findings] == [Doubt.NO_SCATTER]
+    assert solution.judgement.trust is Trust.CARE and not solution.judgement.options
+    assert "nothing tells whether the stated noise is right" in solution.headline
+
+
 def test_wrong_edges_are_named_with_the_command_that_finds_them(tmp_path, capsys):
     file = str(tmp_path / "wrong.g2o")
     assert main(["simulate", "--nodes", "20", "--wrong-edges", "0.2", "--seed", "4", "-o", file, "--quiet"]) == 0

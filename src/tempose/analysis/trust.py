@@ -26,6 +26,7 @@ HARDLY_DETERMINED_DEG = 30.0  # per axis: by then a frame of reference has no us
 FAR_OFF = 2.0  # factor by which error bars are too small
 # chosen on: what it means for regions, after one simulated graph with σ stated 0.75 times (experiment verdicts, seed 0)
 NOTABLY_OFF = 1.1  # the same: 95% regions of six numbers then hold 90%; told if it is no chance
+COMPUTED = 1e-6  # of the stated noise: edges that scatter less have no errors, but those of rounding
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
 MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
 
@@ -53,6 +54,7 @@ class Doubt(StrEnum):
     CONTRADICTIONS = "edges contradict the rest"
     NOISE_UNDERSTATED = "noise understated"
     NOISE_OVERSTATED = "noise overstated"
+    NO_SCATTER = "measurements without errors"
     DRAWS_BAD = "draws bad"
     DRAWS_TOO_FEW = "too few draws"
     MODES = "modes of unknown odds"
@@ -203,6 +205,8 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if wrong:
         grave = wrong > FEW_WRONG * checks.n_checked or off > FAR_OFF
         yield Finding(Doubt.CONTRADICTIONS, Trust.NOT if grave else Trust.CARE, wrong, ("--robust", "--noise", "auto"))
+    elif not evidence.noise_estimated and off < COMPUTED:
+        yield Finding(Doubt.NO_SCATTER, Trust.CARE)
     elif (
         not evidence.noise_estimated
         and math.isfinite(chi)

@@ -6,7 +6,7 @@ import math
 
 from tempose._typing import Array
 from tempose.analysis.reliability import GlobalTest
-from tempose.analysis.trust import understates
+from tempose.analysis.trust import COMPUTED, understates
 from tempose.optimum.certificate import Certificate, Proof
 
 KEPT = "for the problem of the kept edges, each weighted by its inlier probability"
@@ -87,4 +87,6 @@ def noise_fit(test: GlobalTest) -> str:
     chi = test.variance_factor
     if noise_fits(test):
         return "the stated noise fits"
+    if math.sqrt(chi) < COMPUTED:
+        return "the measurements agree to rounding, and say nothing of the noise"
     return f"the noise is {'over' if chi < 1 else 'under'}stated: σ should be {math.sqrt(chi):.2g} times as large"

@@ -41,6 +41,8 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         Doubt.CONTRADICTIONS: f"{count} of {plural(checks.n_checked, 'edge')} contradict the rest",
         Doubt.NOISE_UNDERSTATED: f"measurements scatter {value:.2g} times as much as stated, and error bars are too small by that",
         Doubt.NOISE_OVERSTATED: f"measurements scatter only {value:.2g} times as much as stated: error bars are too wide",
+        Doubt.NO_SCATTER: "measurements agree to rounding, as those do that were computed (condensed, or simulated without noise): "
+        "nothing tells whether the stated noise is right",
         Doubt.DRAWS_BAD: f"the chains disagree with each other (R-hat {value:.3g}), so their error bars mean little",
         Doubt.DRAWS_TOO_FEW: f"the draws are worth {plural(count, 'independent one')}, too few to judge error bars by",
         Doubt.MODES: f"the draws lie in {count} modes whose odds are not known",
