@@ -381,3 +381,25 @@ def _dms(degrees: float) -> tuple[float, float, float]:
     whole, rest = divmod(degrees, 1.0)
     minutes, rest = divmod(60.0 * rest, 1.0)
     return whole, minutes, round(60.0 * rest, 5)
+
+
+def test_intrinsics_are_those_of_the_bent_model(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    import csv
+
+    made = make(seed=4, frames=9, points=120, sigma_px=0.4)
+    adjust(made.adjusted)
+    (tmp_path / "model").mkdir()
+    made.adjusted.write_text(tmp_path / "model")
+    rng, rows = np.random.default_rng(4), ["id,x,y,z,sigma"]
+    for image in made.truth.images.values():
+        x, y, z = 10.0 * np.array(image.projection_center()) + 0.001 * rng.standard_normal(3)
+        rows.append(f"{image.name},{x},{y},{z},0.001")
+    (tmp_path / "places.csv").write_text("\n".join(rows))
+    out = tmp_path / "out"
+    command = ["sfm", str(tmp_path / "model"), "-o", str(out), "--readjust", "--gps", str(tmp_path / "places.csv")]
+    assert main([*command, "--quiet"]) == 0
+    with (out / "intrinsics.csv").open() as file:
+        found = [float(row["value"]) for row in csv.DictReader(file)]
+    (camera,) = pycolmap.Reconstruction(out / "colmap").cameras.values()
+    np.testing.assert_allclose(found, camera.params, rtol=1e-12)
+    assert abs(found[0] - made.adjusted.cameras[1].params[0]) > 1e-3  # negative control: places of a millimetre bend it

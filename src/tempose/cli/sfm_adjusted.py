@@ -228,6 +228,7 @@ def _placed_facts(given: GivenModel, placed: Georeferenced) -> dict[str, Any]:
     from tempose._support.plain import plain
     from tempose.analysis.summary import median_sigma
     from tempose.sfm import words
+    from tempose.sfm.given import intrinsics_facts
 
     scene, before = placed.scene, given.facts()
     sigma_rot, sigma_pos = scene.camera_sigma
@@ -235,6 +236,8 @@ def _placed_facts(given: GivenModel, placed: Georeferenced) -> dict[str, Any]:
         name: None if before[name] is None else before[name] * placed.similarity.scale
         for name in ("median_sigma_pos_noise", "median_sigma_pos_model", "diameter")
     }
+    if placed.bending is not None:
+        scaled["calibration"] = intrinsics_facts(given.posterior, placed.bending.parameters)
     return {
         **scaled,
         "median_sigma_rot_deg": plain(median_sigma(sigma_rot)),
@@ -274,7 +277,7 @@ def _write_model(
     files.write_cameras(
         home / files.CAMERAS, scene, shares | ({} if placed is None else place_columns(placed, arguments.crs))
     )
-    models.write_intrinsics(home / "intrinsics.csv", given.posterior)
+    models.write_intrinsics(home / "intrinsics.csv", facts["calibration"])
     models.write_points(home / "points.csv", given.posterior, scene.structure, scale)
     files.write_clouds(home, scene, arguments.colours, covariance=arguments.ply_covariance)
     if placed is None:
@@ -347,7 +350,7 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
         ("  by noise", both("_noise")),
         ("  by the camera model", both("_model")),
     ]
-    rows += words.intrinsics(given)
+    rows += words.intrinsics(given, facts["calibration"])
     if facts["median_sigma_point"] is not None:
         share = facts["median_sigma_point"] / facts["diameter"]
         rows.append(("point 1σ", f"{facts['median_sigma_point']:.2g} {unit}, {share:.2g} of the diameter (median)"))

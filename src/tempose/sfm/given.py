@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -374,7 +374,7 @@ def camera_shares(posterior: BundlePosterior, scale: float = 1.0) -> dict[str, A
     return out
 
 
-def _intrinsics_rows(posterior: BundlePosterior) -> list[tuple[Any, ...]]:
+def _intrinsics_rows(posterior: BundlePosterior, changed: Sequence[Array] | None) -> list[tuple[Any, ...]]:
     """Camera, model, parameter, value, whether it was estimated, σ, and σ by noise and by the camera model."""
     rows: list[tuple[Any, ...]] = []
     for row, camera in enumerate(posterior.bundle.cameras):
@@ -386,29 +386,30 @@ def _intrinsics_rows(posterior: BundlePosterior) -> list[tuple[Any, ...]]:
         parts = (posterior.noise.of_camera(row), posterior.model.of_camera(row))
         for k, C in enumerate((parts[0] + parts[1], *parts)):
             sigma[k, camera.free] = np.sqrt(np.diag(C))
+        value = camera.parameters if changed is None else camera.parameters + changed[row]
         for k, name in enumerate(camera.lens.names):
-            rows.append((camera.number, camera.model, name, camera.parameters[k], int(camera.free[k]), *sigma[:, k]))
+            rows.append((camera.number, camera.model, name, value[k], int(camera.free[k]), *sigma[:, k]))
     return rows
 
 
-def intrinsics_facts(posterior: BundlePosterior) -> list[dict[str, Any]]:
-    """The parameters of all cameras for ``sfm.json``."""
+def intrinsics_facts(posterior: BundlePosterior, changed: Sequence[Array] | None = None) -> list[dict[str, Any]]:
+    """The parameters of all cameras for ``sfm.json``, ``changed`` by so much; those that were held have the σ assumed of them."""
     return [
         {
             name: plain(value) if isinstance(value, float) else value
             for name, value in zip(_INTRINSICS, row, strict=True)
         }
-        for row in _intrinsics_rows(posterior)
+        for row in _intrinsics_rows(posterior, changed)
     ]
 
 
 _INTRINSICS = ("camera", "model", "parameter", "value", "estimated", "sigma", "sigma_noise", "sigma_model")
 
 
-def write_intrinsics(path: PathLike, posterior: BundlePosterior) -> None:
-    """A table of the parameters of all cameras. Those that were held have the σ that is assumed of them, distortion none."""
-    rows = _intrinsics_rows(posterior)
-    write_atomically(path, csv_text(list(_INTRINSICS), [list(column) for column in zip(*rows, strict=True)]).encode())
+def write_intrinsics(path: PathLike, calibration: list[dict[str, Any]]) -> None:
+    """A table of the parameters of all cameras, of :func:`intrinsics_facts`; distortion that was held has no σ."""
+    columns = [[np.nan if one[name] is None else one[name] for one in calibration] for name in _INTRINSICS]
+    write_atomically(path, csv_text(list(_INTRINSICS), columns).encode())
 
 
 def write_points(path: PathLike, posterior: BundlePosterior, structure: Structure, scale: float = 1.0) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
-from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths, intrinsics_facts
+from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.photographs import OneCamera
 from tempose.sfm.scene import SceneGauge
@@ -303,15 +304,17 @@ def making(given: GivenModel) -> tuple[str, ...]:
     return tuple(out)
 
 
-def intrinsics(given: GivenModel) -> list[tuple[str, str]]:
+def intrinsics(given: GivenModel, calibration: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Each camera's estimated parameters with σ, and of the focal length what noise and camera model contribute; of few cameras."""
     cameras = given.posterior.bundle.cameras
     if len(cameras) > _NAMED:
         return []
-    facts, out = intrinsics_facts(given.posterior), []
+    out = []
     for camera in cameras:
         mine = [
-            one for one in facts if one["camera"] == camera.number and one["estimated"] and one["sigma"] is not None
+            one
+            for one in calibration
+            if one["camera"] == camera.number and one["estimated"] and one["sigma"] is not None
         ]
         parts = [f"{one['parameter']} {one['value']:.5g} ± {one['sigma']:.2g}" for one in mine]
         if parts:
