@@ -202,11 +202,12 @@ def _check_shapes(
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
         least, most = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (1e-6, np.inf)}.get(name, (-1e9, 1e9))
-        value = array.astype(float)
-        if array.shape != (() if name == "tail" else (m,)) or not np.all((value >= least) & (value <= most)):
+        if array.dtype != np.float64 or array.shape != (() if name == "tail" else (m,)):
             raise ValueError(f"{name} is not of this graph")
-    if likelihood and np.any((likelihood["freedom"] > 0.0) & (likelihood["freedom"] < 1.0)):
-        raise ValueError("freedom counts numbers")
+        if not np.all((array >= least) & (array <= most)):
+            raise ValueError(f"{name} is not possible")
+    if likelihood and not np.array_equal(likelihood["freedom"], sum(graph.ranks)):
+        raise ValueError("freedom counts the numbers of each edge")
     if nodes:
         shown = len(graph.reported)
         wanted_of_nodes = {
@@ -264,8 +265,8 @@ class _ReadBack:
         if name not in self.checksums:
             return {}
         arrays = arrays_of(self.content(name), self.home / name, _ANEW)
-        if any(array.dtype.kind not in "biuf" for array in arrays.values()):
-            raise ValueError(f"{name} does not hold numbers")
+        if any(array.dtype not in (np.bool_, np.int64, np.float64) for array in arrays.values()):
+            raise ValueError(f"{name} does not hold the numbers that are written")
         return arrays
 
 
