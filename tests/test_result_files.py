@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tempose
+from helpers import fuzz_files
 from tempose._support.files import write_atomically
 from tempose.errors import DrawsError, FileError
 from tempose.io import result_directory
@@ -157,3 +158,19 @@ def test_edges_have_the_names_of_the_file_everywhere(tmp_path: Path) -> None:
     assert facts["predictive"]["most_surprising"][0]["i"] == 7
     robust = tempose.solve(file, draws=0, robust=True)
     assert "worst: 7 → 3" in robust.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("prior", np.ones(1, dtype=bool)), ("prior", np.full(1, 0.5, dtype=np.longdouble)), ("freedom", np.zeros(1))],
+)
+def test_arrays_that_were_not_written_here_are_refused_though_their_checksums_fit(name, value, tmp_path) -> None:
+    home = tmp_path / "result"
+    shutil.copytree(fuzz_files.result("robust"), home)
+    arrays = dict(np.load(home / "likelihood.npz"))
+    tempose.Solution.load(home)
+    arrays[name] = np.resize(value, arrays[name].shape)
+    np.savez(home / "likelihood.npz", **arrays)
+    fuzz_files.forge_result(home / "likelihood.npz")
+    with pytest.raises(DrawsError, match="not a result of this version"):
+        tempose.Solution.load(home)

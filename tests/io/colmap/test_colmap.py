@@ -139,6 +139,12 @@ def test_what_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
         read_database(tmp_path / "text.db")
     assert count_rows(tmp_path / "none.db", "matches") == count_rows(tmp_path / "text.db", "matches") == 0
+    with closing(sqlite3.connect(tmp_path / "torn.db")) as connection:
+        connection.execute("CREATE TABLE matches (pair_id INTEGER)")
+    torn = (tmp_path / "torn.db").read_bytes().replace(b"pair_id INTEGER", b"pair_id\xff\xfeNTEGER")
+    (tmp_path / "torn.db").write_bytes(torn)  # an error of Python's module, which has no code of SQLite
+    with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
+        read_database(tmp_path / "torn.db")
 
 
 TABLES = """

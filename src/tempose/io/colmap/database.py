@@ -73,7 +73,7 @@ def _open(path: Path, seconds: float = 5.0) -> sqlite3.Connection:
         return _opened(path, "mode=ro", seconds)
     except sqlite3.OperationalError as error:
         beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
-        is_of_disk = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR
+        is_of_disk = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR  # Python's own have no code
         if not is_of_disk or any(one.exists() and one.stat().st_size for one in beside):
             raise
         return _opened(path, "mode=ro&immutable=1", seconds)
