@@ -420,6 +420,14 @@ def take_reciprocals(L: Any, p: Any, m: Any, j: Any, w: Any, scratch: Any) -> An
 
 
 @kernel(error_model="numpy", cache=False)
+def mirror(Z: Any, k: Any) -> Any:
+    """Copy the lower triangle of the k × k matrix at the beginning of Z to the upper one."""
+    for j in range(k):
+        for i in range(j):
+            Z[i + j * k] = Z[j + i * k]
+
+
+@kernel(error_model="numpy", cache=False)
 def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: Any) -> Any:
     """N ← L11⁻ᵀ, upper triangular with zeros below, and Z ← (L11 L11ᵀ)⁻¹ = N Nᵀ; both k × k with stride k."""
     for e in range(k * k):
@@ -438,9 +446,7 @@ def inverse_of_pivots(L: Any, p: Any, m: Any, k: Any, N: Any, Z: Any, scratch: A
             solve_columns(n, k, ZERO, j + w, panel, m, base, j, w, work)
         a = n + 8 * base * k
         multiply(a, k, end, a, k, end, end - base, z, k, 1.0, ONE, ONE, work)
-    for j in range(k):
-        for i in range(j):
-            Z[i + j * k] = Z[j + i * k]
+    mirror(Z, k)
 
 
 @kernel(error_model="numpy", cache=False)

@@ -23,6 +23,7 @@ from ._dense import (
     copy_to,
     factor_front,
     inverse_of_pivots,
+    mirror,
     multiply,
     solve_back,
     solve_columns,
@@ -300,6 +301,9 @@ def selected_inverse(
 
     At its turn each supernode finds Z22, full, in the place of its update matrix. Z is the k × m matrix [Z11, Z12],
     N = L11⁻ᵀ, K = N L21ᵀ (the transpose of K in the module's formula).
+
+    Z11 is made symmetric to the last bit. Rounding that is antisymmetric would go on with one sign in Z12 and the other in Z22,
+    and such errors grow from supernode to supernode: by 15 digits in 500 nodes of a long band.
     """
     scratch = np.empty(SCRATCH)
     run = np.empty(tree.tallest + 1, np.int64)
@@ -312,7 +316,8 @@ def selected_inverse(
             n, t, z11, z12, z22 = at(N, 0), at(K, 0), at(Z, 0), at(Z, k * k), at(stack, q)
             multiply(n, k, k, at(L, p + k), m, u, k, t, k, 1.0, ZERO, ZERO, at(scratch, 0))
             multiply(t, k, k, z22, u, u, u, z12, k, -1.0, ZERO, ZERO, at(scratch, 0))
-            multiply(t, k, k, z12, k, k, u, z11, k, -1.0, ONE, ZERO, at(scratch, 0))
+            multiply(t, k, k, z12, k, k, u, z11, k, -1.0, ONE, ONE, at(scratch, 0))
+            mirror(Z, k)
         for j in range(tree.start[s + 1] - tree.start[s]):
             v = tree.order[tree.start[s] + j]
             o = j * b * (k + 1)
