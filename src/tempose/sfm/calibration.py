@@ -50,6 +50,8 @@ class LensTrial:
     ----------
     model
         COLMAP's name.
+    further
+        Its parameters beyond those of the last model that was taken.
     gain
         Squared distance of its further parameters from 0, to first order, over their covariance.
     needed
@@ -57,6 +59,7 @@ class LensTrial:
     """
 
     model: str
+    further: tuple[str, ...]
     gain: float
     needed: float
 
@@ -171,25 +174,30 @@ def lens_trials(found: BundlePosterior, refined: tuple[str, ...]) -> tuple[LensT
             for camera in found.bundle.cameras
         )
         wider = posterior_of(replace(found.bundle, cameras=cameras), found.options)
-        contrast = further_parameters(last, name)
+        further = further_names(last, name)
+        contrast = further_parameters(name, further)
         gain = 0.0
         for row, camera in enumerate(cameras):
             A = contrast[:, camera.free]
             off = A @ wider.step[wider.linear.nodes.rows(row)]
             gain += float(off @ np.linalg.solve(A @ wider.intrinsics_covariance(row) @ A.T, off))
-        trial = LensTrial(name, gain, len(cameras) * len(contrast) * float(np.log(max(worth, np.e))))
+        trial = LensTrial(name, further, gain, len(cameras) * len(contrast) * float(np.log(max(worth, np.e))))
         trials.append(trial)
         if trial.is_taken:
             last = name
     return tuple(trials)
 
 
-def further_parameters(before: str, name: str) -> Array:
-    """What a camera model of the ladder has beyond an earlier one, as combinations (q, m) of its parameters; 0 in the earlier."""
+def further_names(before: str, name: str) -> tuple[str, ...]:
+    """Parameters of a camera model of the ladder that an earlier one does not have; of two focal lengths the first."""
+    return ("k2",) * (before == "SIMPLE_RADIAL") + ("p1", "p2", "fx") * (name == "OPENCV")
+
+
+def further_parameters(name: str, further: tuple[str, ...]) -> Array:
+    """Further parameters of a camera model as combinations (q, m) of all its parameters; 0 in the earlier model."""
     places = {parameter: k for k, parameter in enumerate(lens_of(name).names)}
-    wanted = ["k2"] * (before == "SIMPLE_RADIAL") + ["p1", "p2", "fx"] * (name == "OPENCV")
-    out = np.zeros((len(wanted), len(places)))
-    for row, parameter in enumerate(wanted):
+    out = np.zeros((len(further), len(places)))
+    for row, parameter in enumerate(further):
         out[row, places[parameter]] = 1.0
         if parameter == "fx":
             out[row, places["fy"]] = -1.0

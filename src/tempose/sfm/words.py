@@ -10,6 +10,7 @@ import numpy as np
 from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
+from tempose.sfm.calibration import LensTrial
 from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths
 from tempose.sfm.pairs import Pairs
 from tempose.sfm.photographs import OneCamera
@@ -296,12 +297,24 @@ def making(given: GivenModel) -> tuple[str, ...]:
             out.append(f"the principal point is estimated: these photographs know it to {sigma}")
         else:
             out.append(f"the principal point is taken to be the middle: these photographs know it to {sigma} only")
-    for trial in done.trials:
-        verb = "taken" if trial.is_taken else "not taken"
-        out.append(
-            f"camera model {trial.model}: {verb}; its further parameters are {trial.gain:.3g} from 0 and must be {trial.needed:.3g}"
-        )
+    out += [lens_trial(one) for one in done.trials]
     return tuple(out)
+
+
+def lens_trial(one: LensTrial) -> str:
+    """Whether a further camera model is used, and why."""
+    what = listed([_FURTHER[name] for name in one.further if name in _FURTHER], len(_FURTHER))
+    numbers = f"χ² is {one.gain:.3g}, and is to be above {one.needed:.3g}"
+    if one.is_taken:
+        return f"the lens needs {what} (camera model {one.model}): more of it than noise and the lens error explain; {numbers}"
+    return f"{what} (camera model {one.model}): not needed, noise and the lens error explain as much; {numbers}"
+
+
+_FURTHER = {
+    "k2": "a second coefficient of radial distortion",
+    "p1": "tangential distortion",  # p2 with it
+    "fx": "focal lengths that differ across and down",
+}
 
 
 def intrinsics(given: GivenModel, calibration: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -79,6 +79,13 @@ DATA_SETS: dict[str, DataSet] = {
         "research use",
         ("EGs.txt", "list.txt", "kasten_gt_176.mat"),
     ),
+    "photos": DataSet(
+        "photographs as people have them: reichstag by ten cameras with poses, kermit with EXIF, drone (1600 px) with GPS",
+        "reichstag: image-matching benchmark of the phototourism challenge, as in GTSfM (github.com/borglab/gtsfm); kermit: "
+        "Bundler (github.com/snavely/bundler_sfm); drone: 18 aerial photographs, BSD-2",
+        "BSD (GTSfM), GPL (Bundler), BSD-2",
+        ("reichstag/images/*.jpg", "reichstag/calibration/*.h5", "kermit/*.jpg", "drone/*.jpg"),
+    ),
     "dino": DataSet(
         "the dinosaur on a turntable: 36 cameras and tracks of points",
         "Visual Geometry Group, Oxford: multi-view data (robots.ox.ac.uk/~vgg/data/mview)",
@@ -96,6 +103,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "epfl-coverage": ("epfl",),
     "epfl-bundle": ("epfl",),
     "epfl-photographs": ("epfl",),
+    "warped-photographs": ("epfl",),
+    "other-photographs": ("photos",),
     "point-uncertainty": ("epfl", "dino"),
     "threedmatch": ("threedmatch",),
     "scenes": ("threedmatch",),

@@ -31,6 +31,7 @@ from tempose.sfm.photographs import find_images
 from tempose.sfm.synchronise import Edges
 from tempose.sfm.views import Views, read_database_views
 from tempose.studies.experiment import DataMissing, data_folder
+from tempose.studies.warping import VARIANTS, turned_truth, write_warped
 
 SCENES = ("Herz-Jesus-P8", "Herz-Jesus-P25", "fountain-P11", "entry-P10", "castle-P19", "castle-P30")
 QUICK = ("Herz-Jesus-P8",)
@@ -51,9 +52,10 @@ def images(scene: str) -> Path:
     return data_folder("epfl") / scene / "images_half"
 
 
-def truth(scene: str) -> Poses:
-    """True poses, metres."""
-    return read_epfl_cameras(data_folder("epfl") / scene / "gt_dense_cameras")
+def truth(scene: str, known: str = "K") -> Poses:
+    """True poses, metres, also of photographs that were turned."""
+    found = read_epfl_cameras(data_folder("epfl") / scene / "gt_dense_cameras")
+    return turned_truth(found, VARIANTS[known]) if known in VARIANTS else found
 
 
 def database(scene: str) -> Path:
@@ -74,6 +76,23 @@ def _kept(scene: str, name: str, make: Callable[[Path], None]) -> Path:
         make(unfinished)
         unfinished.rename(home / name)
     return home / name
+
+
+def warped(scene: str, variant: str) -> Path:
+    """Folder of the scene's photographs, warped; made when first asked for."""
+    return _kept(scene, variant, lambda path: write_warped(images(scene), path, VARIANTS[variant]))
+
+
+def warped_database(scene: str, variant: str) -> Path:
+    """Features and matches of warped photographs, of whose cameras nothing is known but their sizes."""
+    return _kept(scene, f"{variant}.db", lambda path: _match_folder(warped(scene, variant), path))
+
+
+def _match_folder(folder: Path, path: Path) -> None:
+    """Features and matches of photographs by cameras of which nothing is known but what EXIF says."""
+    build_database(folder, path, begin_anywhere=True)
+    for beside in path.parent.glob(f"{path.name}.*"):  # what was found on the way
+        beside.unlink()
 
 
 def _match(scene: str, path: Path) -> None:
@@ -131,7 +150,7 @@ def _map(scene: str, path: Path, known: bool) -> None:
 
 
 KNOWN = ("nothing", "K", "EXIF")
-"""What is known of the calibration."""
+"""What is known of the calibration. Of warped photographs, which the functions below take as well, it is nothing."""
 EXIF_FOCAL_PX = 20.0 / 22.7 * 1536
 """What EXIF of the camera of these photographs, which has been removed from them, would make of 20 mm on 22.7 mm; 2% short."""
 
@@ -147,6 +166,9 @@ def prepared(scene: str, known: str) -> Path:
 
 
 def _prepare(scene: str, known: str, path: Path) -> None:
+    if known in VARIANTS:
+        prepare(warped_database(scene, known), path, MappingOptions(verify=True))
+        return
     pycolmap = require("pycolmap", "a model of photographs")
     start = path.with_suffix(".start")
     shutil.copy(database(scene), start)
@@ -168,11 +190,31 @@ def mapped(scene: str, known: str, mapper: str) -> Path:
 
 
 def _map_prepared(scene: str, known: str, mapper: str, path: Path) -> None:
+    _map_from(prepared(scene, known), MappingOptions(mapper, refined(known)), scene, path)
+
+
+def _map_from(features: Path, options: MappingOptions, name: str, path: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        made = map_database(prepared(scene, known), Path(scratch), MappingOptions(mapper, refined(known)))
+        made = map_database(features, Path(scratch), options)
         if not made.folders:
-            raise DataMissing(f"the {mapper} mapper makes no model of {scene}")
+            raise DataMissing(f"the {options.mapper} mapper makes no model of {name}")
         shutil.copytree(made.folders[0], path)
+
+
+def others(name: str) -> Path:
+    """Features and matches of a folder of the data set ``photos``, as ``tempose sfm`` makes them."""
+    folder = data_folder("photos") / name
+    inner = folder / "images"
+    return _kept(name, "database.db", lambda path: _match_folder(inner if inner.is_dir() else folder, path))
+
+
+def mapped_others(name: str, mapper: str) -> Path:
+    """The model of one of COLMAP's mappers of them, focal lengths and distortion refined."""
+
+    def make(path: Path) -> None:
+        _map_from(others(name), MappingOptions(mapper, verify=True), name, path)
+
+    return _kept(name, mapper, make)
 
 
 @cache
@@ -227,13 +269,13 @@ def stored_pairs(scene: str) -> dict[tuple[str, str], StoredPair]:
     return found
 
 
-def errors(poses: Poses, scene: str, *, scaled: bool) -> dict[str, float]:
+def errors(poses: Poses, scene: str, *, scaled: bool, known: str = "K") -> dict[str, float]:
     """Mean rotation error after aligning rotations by rotations, and mean position error after aligning positions.
 
     ``scaled`` poses lack a scale: it is aligned, too.
     """
     kind = "sim3" if scaled else "se3"
-    turned, placed = (pose_errors(poses, truth(scene), a) for a in (kind, f"positions-{kind}"))
+    turned, placed = (pose_errors(poses, truth(scene, known), a) for a in (kind, f"positions-{kind}"))
     return {
         "n_compared": turned.n_nodes,
         "mean_rotation_deg": turned.mean_rotation_deg,

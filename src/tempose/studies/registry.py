@@ -136,6 +136,14 @@ EXPERIMENTS: dict[str, Entry] = {
         "photographs of which little is known: errors beside COLMAP's mappers, and regions",
         "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
     ),
+    "warped-photographs": Entry(
+        "the same of photographs that were bent, cropped or turned",
+        "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
+    ),
+    "other-photographs": Entry(
+        "tourists' photographs against a calibration, a toy against COLMAP, a drone against its GPS",
+        "Not in the paper. Needs the data set photos, pycolmap and h5py.",
+    ),
     "threedmatch": Entry(
         "errors of every method on five real scans",
         "Not in the paper: SE(3) with metric translations and wrong registrations that agree with each other. Needs the data "

@@ -66,6 +66,8 @@ NEED_DATA = (
     "epfl-coverage",
     "epfl-bundle",
     "epfl-photographs",
+    "warped-photographs",
+    "other-photographs",
     "covariance-sphere",
     "planar-truth",
     "scenes",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.sfm_scene import make
+from tempose.studies import warping
 from tempose.studies.experiment import Result, RunOptions
 from tempose.studies.experiments import (
     ba_gain,
@@ -16,8 +17,10 @@ from tempose.studies.experiments import (
     epfl_bundle,
     epfl_coverage,
     epfl_photographs,
+    other_photographs,
     point_uncertainty,
     sfm_coverage,
+    warped_photographs,
 )
 from tempose.studies.experiments import epfl as epfl_images
 
@@ -83,6 +86,17 @@ def rows_of(name: str) -> list[dict]:
             for scene in ("fountain-P11", "castle-P30")
             for method in ("incremental", "global", "tempose")
         ]
+    if name == "warped-photographs":
+        rows = [row for row in rows_of("epfl-photographs") if row["known"] == "nothing"]
+        return [row | {"known": variant} for variant in warping.VARIANTS for row in rows]
+    if name == "other-photographs":
+        errors = {"n": 10, "rotation_deg": 0.2, "position": 0.03}
+        squared = {kind: np.array([1.0, 20.0]) for kind in other_photographs.KINDS}
+        return [
+            {"data": "reichstag", "by": "incremental", **errors},
+            {"data": "reichstag", "by": "tempose", **errors, **other_photographs.judged(squared)},
+            {"data": "drone", "by": "tempose", "n": 18, "residual_sigmas": 0.87},
+        ]
     if name == "epfl-coverage":
         return [
             {"data": data, "calibration": calibration}
@@ -111,6 +125,8 @@ def rows_of(name: str) -> list[dict]:
         ("bundle-coverage", bundle_coverage),
         ("epfl-bundle", epfl_bundle),
         ("epfl-photographs", epfl_photographs),
+        ("warped-photographs", warped_photographs),
+        ("other-photographs", other_photographs),
         ("epfl-coverage", epfl_coverage),
     ],
 )
@@ -126,7 +142,11 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     if name == "ba-gain":
         assert [line["gain"] for line in table] == [3.0, 2.0, None]
         assert [line["gain_near"] for line in table] == [None, 3.0, None]
-    if name in ("epfl-bundle", "epfl-photographs"):  # each scene has the amplitude that is right for the other
+    if name in (
+        "epfl-bundle",
+        "epfl-photographs",
+        "warped-photographs",
+    ):  # each scene has the amplitude that is right for the other
         chosen = {line["data"]: line["lens_error"] for line in table if line.get("lens_error")}
         assert 0.8e-4 < chosen["fountain-P11"] < 1.3e-4 and 1.6e-4 < chosen["castle-P30"] < 2.5e-4
         last = table[-1]
@@ -134,9 +154,51 @@ def test_tables_figures_and_texts(name: str, module, tmp_path: Path) -> None:
     if name == "epfl-coverage":
         assert table[-1]["data"] == "all" and table[-1]["n_position"] == 40
         assert abs(table[-1]["position_80"] - 0.8 * (10 * 1.0 + 30 * 0.5) / 40) < 1e-12  # every camera counts once
+    if name == "other-photographs":
+        assert table[1]["inside_position"] == 1 and table[1]["nees_orientation"] == 3.5
     if name == "epfl":
         assert table[-1]["paper_tg_mcmc_deg"] == 0.622 and table[0]["scales"] == "true"
         assert table[-1]["paper_best_m"] == 0.212
+
+
+def test_differences_of_two_models_over_both_covariances() -> None:
+    """A model that is turned, enlarged and moved differs by nothing, and its covariance is turned and enlarged with it."""
+    from dataclasses import replace
+
+    from tempose.geometry import quaternion as quat
+    from tempose.model.poses import Poses
+    from tempose.sfm.bundle import bare_scene
+    from tempose.sfm.pairs import guided_pairs
+
+    made = make(1, n_views=4, n_points=60, noise_px=0.05)
+    scene = bare_scene(made.views, guided_pairs(made.views, made.poses), made.poses)
+    C = np.tile(np.diag([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), (4, 1, 1))
+    scene = replace(scene, camera_covariance=C)
+    turn, R = np.array([0.3, -0.5, 0.2]), quat.to_matrix(quat.exp(np.array([0.3, -0.5, 0.2])))
+    moved = Poses(
+        scene.poses.ids,
+        quat.multiply(quat.exp(turn), scene.poses.wxyz),
+        3.0 * scene.poses.position @ R.T + np.array([1.0, 2.0, 3.0]),
+    )
+    M = np.zeros((6, 6))
+    M[:3, :3], M[3:, 3:] = R, 3.0 * R
+    other = replace(scene, poses=moved, camera_covariance=M @ C @ M.T)
+    off, both = other_photographs.differences(scene, other)
+    np.testing.assert_allclose(off, 0.0, atol=1e-9)
+    np.testing.assert_allclose(both, 2.0 * C, atol=1e-9)
+
+
+def test_poses_of_the_image_matching_benchmark(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    from tempose.geometry import quaternion as quat
+
+    R = quat.to_matrix(quat.exp(np.array([0.1, 0.2, -0.3])))
+    with h5py.File(tmp_path / "calibration_one.h5", "w") as file:
+        file["R"], file["T"] = R, [1.0, 2.0, 3.0]
+    found = other_photographs.read_benchmark(tmp_path)
+    assert found.ids == ("one.jpg",)
+    np.testing.assert_allclose(found.position[0], -R.T @ [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(quat.to_matrix(found.wxyz)[0], R.T, atol=1e-12)
 
 
 def test_depth_is_along_the_cameras_axis() -> None:
