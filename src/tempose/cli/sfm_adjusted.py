@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tempose.cli import console
 from tempose.cli.places import find_place, place_columns, place_rows, write_ties
 from tempose.cli.sfm_common import FEATURES, FILES, check_truth, covered, discard, errors_to
-from tempose.cli.sfm_graph import write_graph
+from tempose.cli.sfm_graph import judged, write_graph
 
 if TYPE_CHECKING:
     from tempose.model.poses import Poses
@@ -174,7 +174,7 @@ def _beside(
             views = read_model_views(str(source))
         beside = graph_beside(views, given, options, progress)
     (home / "graph").mkdir(exist_ok=True)
-    write_graph(arguments, home / "graph", beside.found, beside.found.facts(), options, None, images)
+    write_graph(arguments, home / "graph", beside.found, judged(beside.found.facts()), options, None, images)
     return {"graph": f"in {home / 'graph'}", "difference": beside.facts()}
 
 
@@ -188,6 +188,7 @@ def _tell(
     images: Path | None,
 ) -> int:
     """Write the files of a model with error bars, and say what it is."""
+    from tempose.analysis.trust import Trust
     from tempose.sfm import words
 
     common = 0 if truth is None else sum(name in truth.index for name in given.scene.poses.ids)
@@ -202,9 +203,11 @@ def _tell(
         *words.held(given),
         *(words.doubt(one, given) for one in given.doubts if not one.is_fatal),
     )
+    trust, why = words.judgement(given)
     facts = {
+        "headline": f"{trust}: {why}",
+        "trust": str(trust),
         **given.facts(),
-        "verdict": words.verdict(given),
         "gauge": words.gauge(given.scene.gauge),
         "notices": list(notices),
         **more,
@@ -214,13 +217,14 @@ def _tell(
     _write_model(arguments, home, given, facts, notices, errors, images, placed)
     console.notice(arguments, *notices)
     rows = _model_summary(given, facts) + ([] if placed is None else place_rows(placed))
+    console.say(arguments, facts["headline"])
     console.table(arguments, rows, f"{source}: {len(given.posterior.bundle.names)} photographs")
     if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}", covered(given.scene, truth))
     console.say(arguments, f"written to {home}; look at {home / 'report.html'}, or: tempose view {home}")
     console.emit(arguments, facts)
     console.open_page(arguments, home / "report.html")
-    return 0 if facts["trusted"] else 1
+    return 1 if trust is Trust.NOT else 0
 
 
 def _placed_facts(given: GivenModel, placed: Georeferenced) -> dict[str, Any]:
@@ -264,7 +268,7 @@ def _write_model(
     from tempose._support.files import write_atomically
     from tempose._support.plain import json_text
     from tempose.report.cloud_page import CloudExtras, write_cloud_page
-    from tempose.report.widgets import Fact
+    from tempose.report.widgets import trust_fact
     from tempose.sfm import files, words
     from tempose.sfm import given as models
     from tempose.sfm.placing import write_placed
@@ -290,17 +294,10 @@ def _write_model(
     settings = [
         (label, text)
         for label, text in _model_summary(given, facts) + ([] if placed is None else place_rows(placed))
-        if label not in ("verdict", "photographs", "points")
+        if label not in ("photographs", "points")
     ]
-    doubts = [words.doubt(one, given) for one in given.doubts if not one.is_fatal]
-    if not facts["trusted"]:
-        verdict = Fact("verdict", "Do not trust it", words.reason(given), "bad")
-    elif doubts:
-        verdict = Fact("verdict", "Trust it with care", "\n".join(doubts), "warn")
-    else:
-        verdict = Fact("verdict", "Trust it", words.reason(given), "good")
     extras = CloudExtras(
-        verdict=verdict,
+        verdict=trust_fact(*words.judgement(given)),
         facts=[] if errors is None else [errors],
         settings=settings,
         notices=notices,
@@ -338,7 +335,6 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
         return "unknown" if turned is None or moved is None else f"{turned:.2g}° and {moved:.2g} {unit}"
 
     rows = [
-        ("verdict", facts["verdict"]),
         ("model", bundle_summary(given.posterior.bundle)),
         ("poses", _how_posed(given)),
         ("points", f"{counts[PointStatus.GOOD]} good" + (f"; marked: {weak}" if weak else "")),

@@ -36,9 +36,10 @@ def reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Poses
         found = reconstruct_views(views, options, truth=truth, images=images, progress=progress)
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
     errors = None if truth is None else errors_to(found.scene, truth)
-    facts = found.facts()
+    facts = judged(found.facts())
     write_graph(arguments, home, found, facts, options, errors, images)
     console.notice(arguments, *found.notices)
+    console.say(arguments, facts["headline"])
     console.table(arguments, _summary(found, facts), f"{source}: {len(views)} views")
     if errors is not None and truth is not None:
         console.say(arguments, f"error to the truth: {errors.value}, {errors.note}")
@@ -100,9 +101,8 @@ def write_graph(
     write_cloud_page(home / "report.html", found.scene, home.resolve().name, extras)
 
 
-def _verdict(facts: dict[str, Any]) -> Fact:
-    from tempose.analysis.trust import Trust
-    from tempose.report.widgets import Fact, Tone
+def judged(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a reconstruction, and first whether to trust it."""
     from tempose.sfm import words
 
     trust, why = words.photographs(
@@ -111,12 +111,18 @@ def _verdict(facts: dict[str, Any]) -> Fact:
         facts["n_pairs_in_graph"] + len(facts["distrusted"]),
         len(facts["distrusted"]),
     )
-    tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
-    lines = [why]
+    return {"headline": f"{trust}: {why}", "trust": str(trust), **facts}
+
+
+def _verdict(facts: dict[str, Any]) -> Fact:
+    from tempose.analysis.trust import Trust
+    from tempose.report.widgets import trust_fact
+
+    lines = [facts["headline"].partition(": ")[2]]
     if facts["median_sigma_pos"] is not None:
         rot, pos = facts["median_sigma_rot_deg"], facts["median_sigma_pos"]
         lines.append(f"median 1σ per axis of a camera: {rot:.2g}° and {pos:.2g} {facts['unit']}")
-    return Fact("verdict", trust.capitalize(), "\n".join(lines), tones[trust])
+    return trust_fact(Trust(facts["trust"]), *lines)
 
 
 def _summary(found: Reconstruction, facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from tempose.model.residuals import residuals
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
 from tempose.report.explanation_cards import ExplanationCard, Explanations
 from tempose.report.page import ReportData, Trace, Variant, places, write_page
-from tempose.report.widgets import Fact, Histogram, Tone
+from tempose.report.widgets import Fact, Histogram, Tone, trust_fact
 from tempose.solution import Solution
 
 _MOST_GHOSTS = 20
@@ -170,12 +170,11 @@ def _headline(solution: Solution, truth: Poses | None, unit: str) -> list[Fact]:
 def _trust(solution: Solution) -> Fact:
     """Whether to trust it, why, and how sure it is, before anything else."""
     found, nodes = solution.judgement, solution.nodes
-    tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
     why = solution.headline.partition(": ")[2]
     more = describe.further_doubts(found, solution.edge_checks, solution.weighing)
     if nodes is not None:
         more.append(f"median 1σ per axis{_condition(solution)}: {describe.sigmas(nodes)}")
-    return Fact("verdict", found.trust.capitalize(), "\n".join([why, *more]), tones[found.trust])
+    return trust_fact(found.trust, why, *more)
 
 
 def _fit(solution: Solution) -> list[Fact]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempose._typing import Array
+from tempose.analysis.trust import Trust
 from tempose.errors import ArgumentError
 
 Tone = Literal["neutral", "good", "warn", "bad"]
@@ -53,6 +54,12 @@ class Fact:
     def __post_init__(self) -> None:
         if self.tone not in _MARK:
             raise ArgumentError(f"fact {self.label!r}: tone {self.tone!r} is not one of {', '.join(_MARK)}")
+
+
+def trust_fact(trust: Trust, *lines: str) -> Fact:
+    """Whether to trust a result, and why, to stand on top of its page."""
+    tones: dict[Trust, Tone] = {Trust.TRUST: "good", Trust.CARE: "warn", Trust.NOT: "bad"}
+    return Fact("verdict", trust.capitalize(), "\n".join(lines), tones[trust])
 
 
 @dataclass(frozen=True)

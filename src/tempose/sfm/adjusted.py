@@ -165,4 +165,4 @@ def no_model(mapped: Mapped) -> str:
             f"no two of the {n} photographs, of {mapped.n_pairs} matched pairs, are a start for a model: too few points are "
             "seen under a wide enough angle; take photographs from more different places, or give the calibration (--intrinsics)"
         )
-    return f"do not trust this: nothing can be reconstructed; {why}"
+    return f"do not trust it: nothing can be reconstructed; {why}"

@@ -358,12 +358,10 @@ def held(given: GivenModel) -> tuple[str, ...]:
 _GROUP = {"focal": "focal length", "centre": "principal point", "distortion": "distortion"}
 
 
-def verdict(given: GivenModel) -> str:
-    """Whether the model may be used."""
-    fatal = any(one.is_fatal for one in given.doubts)
-    return f"do not trust this: {reason(given)}" if fatal else reason(given)
-
-
-def reason(given: GivenModel) -> str:
-    """Why it may be used, or not."""
-    return "; ".join(doubt(one, given) for one in given.doubts if one.is_fatal) or "determined by what was seen"
+def judgement(given: GivenModel) -> tuple[Trust, str]:
+    """Whether the model may be used, and why."""
+    for trust, is_fatal in ((Trust.NOT, True), (Trust.CARE, False)):
+        reasons = [doubt(one, given) for one in given.doubts if one.is_fatal == is_fatal]
+        if reasons:
+            return trust, "; ".join(reasons)
+    return Trust.TRUST, "all photographs have a place, and what was seen determines it"

@@ -149,7 +149,7 @@ class Reduced:
             return analyze(n, self.pairs[:, 0], self.pairs[:, 1], block=BLOCK).factor(diagonal, self.off_diagonal)
         except NotPositiveDefiniteError as error:
             raise NotApplicable(
-                f"do not trust this: {self._name(error.node)} is not determined by what was seen; {_REMEDY}"
+                f"do not trust it: {self._name(error.node)} is not determined by what was seen; {_REMEDY}"
             ) from None
 
     def _name(self, node: int) -> str:
