@@ -125,6 +125,23 @@ def test_soft_loops_take_as_many_steps_from_the_chordal_start_as_from_the_truth(
     assert len(straight.steps) > 2 * len(found.steps)
 
 
+def test_steps_that_creep_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near the optimum, without the exact Hessian and with steps far too short, as where rounding spoils both."""
+    made = simulate(60, shape="trajectory", seed=1, sigma_rot_deg=6.0)
+    curvature = Curvature(Posterior(made.graph))
+    best = minimise(curvature, made.truth).poses
+    start = Poses(best.ids, best.wxyz, best.position + 1e-4 * RNG.standard_normal(best.position.shape))
+
+    def stiff(c: Curvature, wxyz: np.ndarray, position: np.ndarray, *_: object) -> object:
+        return c.factor(wxyz, position, exact=False, damping=1e4), "gauss-newton"
+
+    monkeypatch.setattr(newton, "_factor", stiff)
+    found = minimise(curvature, start)
+    assert found.status == "stalled" and len(found.steps) == newton._CREEPING
+    monkeypatch.setattr(newton, "_CREEPING", 1000)  # negative control
+    assert minimise(curvature, start).status == "step limit"
+
+
 def test_optimum_does_not_depend_on_where_the_world_is() -> None:
     from tempose.geometry import Similarity
 

@@ -36,6 +36,7 @@ _MOST_CORRECTIONS = 3
 _SMALL = 1e-6  # of U: with less than this left to gain, the exact Hessian
 # chosen on: simulated trajectories of 3000 nodes, 3° and 6° noise, completeness 0.02, 0.1 and 0.5, seeds 11 to 15
 _SLOW, _NEAR = 0.01, 0.1  # Gauss–Newton steps below 0.1 radians that leave more than 1% to gain are slow
+_CREEPING = 40  # steps without the exact Hessian; those that lower U by less than 1e-6 of it together lead nowhere
 _MOST_LENGTHS, _SHORTER, _ENOUGH = 5, 0.4, 0.01  # of a step; and the share of the predicted gain that counts as one
 
 
@@ -59,7 +60,8 @@ class Minimum:
     ----------
     status
         ``converged`` (no step can lower U by more than rounding), ``step limit``, or ``stalled`` (no damping gave a
-        decrease although the gradient is not at rounding level).
+        decrease although the gradient is not at rounding level; or steps creep, as they do where the Hessian is positive
+        definite only beyond double precision).
     potential, gradient_norm
         U and the largest entry of its gradient, held coordinates left out.
     decrement
@@ -170,11 +172,21 @@ def minimise(
             break
         else:
             damping = max(10.0 * damping, 1e-6)
+        if _creeps(steps, here.value):
+            status = "stalled"
+            break
     is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
     if not is_minimum:
         is_minimum = _is_positive_definite(curvature, here.wxyz, here.position)
     poses = Poses(start.ids, here.wxyz, here.position)
     return Minimum(poses, status, here.value, here.norm, decrement, is_minimum, tuple(steps))
+
+
+def _creeps(steps: list[NewtonStep], value: float) -> bool:
+    """Whether the last steps had no exact Hessian and gained next to nothing."""
+    last = steps[-_CREEPING:]
+    inexact = len(last) == _CREEPING and not any(step.matrix == "exact" for step in last)
+    return inexact and last[0].potential - value <= _SMALL * value
 
 
 def _corrected(
