@@ -24,13 +24,9 @@ from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, 
 from tempose.sfm.adjustment.problem import bundle_of  # noqa: E402
 from tempose.sfm.adjustment.systematic import ModelError  # noqa: E402
 from tempose.sfm.given import scene_of  # noqa: E402
-from tempose.sfm.placing import (  # noqa: E402
-    Georeferenced,
-    control_ties,
-    georeference,
-    gps_ties,
-)
+from tempose.sfm.placing import Georeferenced, georeference  # noqa: E402
 from tempose.sfm.scene import Scene  # noqa: E402
+from tempose.sfm.ties import control_ties, gps_ties  # noqa: E402
 
 METRES = 7.0  # in a unit of the model
 

@@ -66,7 +66,8 @@ def find_place(
     from tempose.errors import ArgumentError, NotApplicable
     from tempose.io.control import read_image_points
     from tempose.io.gps import in_frame, of_map, read_fixes
-    from tempose.sfm.placing import control_ties, georeference, gps_ties
+    from tempose.sfm.placing import georeference
+    from tempose.sfm.ties import control_ties, gps_ties
 
     fixes, notices = _gps(arguments, posterior.bundle.names, images)
     if arguments.check and not arguments.control:

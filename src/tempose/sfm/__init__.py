@@ -21,7 +21,7 @@ The default way begins and ends alike, with other stages between: :mod:`.mapping
 mappers, :mod:`.calibration` adjusts them and chooses which intrinsics are free, :mod:`.adjustment` has the error bars of a bundle
 adjustment, with any of COLMAP's camera models; :mod:`.adjusted` runs them. :mod:`.given` puts the same error bars on a COLMAP model
 that exists, and :mod:`.beside` solves the pose graph beside an adjusted model. :mod:`.placing` puts either in metres, by
-GPS and control points.
+GPS and control points (:mod:`.ties`, :mod:`.datum`).
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from tempose.sfm.pipeline import read_views as read_views
     from tempose.sfm.pipeline import reconstruct_views as reconstruct_views
     from tempose.sfm.placing import Georeferenced as Georeferenced
-    from tempose.sfm.placing import control_ties as control_ties
     from tempose.sfm.placing import georeference as georeference
-    from tempose.sfm.placing import gps_ties as gps_ties
     from tempose.sfm.points import PointStatus as PointStatus
     from tempose.sfm.points import Structure as Structure
     from tempose.sfm.points import StructureOptions as StructureOptions
     from tempose.sfm.scene import Scene as Scene
+    from tempose.sfm.ties import control_ties as control_ties
+    from tempose.sfm.ties import gps_ties as gps_ties
 
 _WHERE = {
     "AdjustedDatabase": "adjusted",
@@ -86,9 +86,9 @@ _WHERE = {
     "load_scene": "files",
     "FeatureOptions": "features",
     "Georeferenced": "placing",
-    "control_ties": "placing",
+    "control_ties": "ties",
     "georeference": "placing",
-    "gps_ties": "placing",
+    "gps_ties": "ties",
     "SfmOptions": "options",
     "Reconstruction": "pipeline",
     "read_views": "pipeline",

@@ -19,7 +19,7 @@ from tempose._typing import Array, PathLike
 from tempose.analysis.summary import median_sigma
 from tempose.errors import OptionError
 from tempose.io.colmap.cameras import ColmapCamera
-from tempose.io.colmap.model import open_model
+from tempose.io.colmap.model import open_model, what_is_seen
 from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
 from tempose.sfm.adjustment.problem import GROUPS, USUAL, Bundle, bundle_of
 from tempose.sfm.adjustment.readjust import readjust
@@ -307,7 +307,8 @@ def scene_of(posterior: BundlePosterior, model: Any) -> Scene:
     bundle = posterior.bundle
     cameras = [ColmapCamera(one.model, *one.size, one.parameters) if one.lens.focal else None for one in bundle.cameras]
     K = np.array([_pinhole(cameras[c], bundle.cameras[c].focal_px, bundle.cameras[c].size) for c in bundle.camera_of])
-    colour = np.array([model.points3D[n].color for n in bundle.point_numbers.tolist()], dtype=np.uint8).reshape(-1, 3)
+    seen = what_is_seen(model)
+    colour = seen.colour[np.searchsorted(seen.number, bundle.point_numbers)]
     observations = Observations(bundle.point_of, bundle.image_of, bundle.pixel, len(bundle.position))
     return Scene(
         bundle.poses,

@@ -17,7 +17,7 @@ from tempose.errors import GraphError, ParseError
 from tempose.geometry import quaternion as quat
 from tempose.io import read_graph, read_poses
 from tempose.io.colmap.cameras import ColmapCamera, read_camera
-from tempose.io.colmap.database import count_rows, read_database
+from tempose.io.colmap.database import read_database
 from tempose.io.colmap.model import ModelPoints, is_model, model_poses, read_model, write_model
 from tempose.model.poses import Poses
 
@@ -138,7 +138,6 @@ def test_what_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not SQLite")
     with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
         read_database(tmp_path / "text.db")
-    assert count_rows(tmp_path / "none.db", "matches") == count_rows(tmp_path / "text.db", "matches") == 0
     with closing(sqlite3.connect(tmp_path / "torn.db")) as connection:
         connection.execute("CREATE TABLE matches (pair_id INTEGER)")
     torn = (tmp_path / "torn.db").read_bytes().replace(b"pair_id INTEGER", b"pair_id\xff\xfeNTEGER")
@@ -185,7 +184,7 @@ def test_a_database_is_read_where_nothing_can_be_written(tmp_path: Path) -> None
         "from tempose.io.colmap.database import _open, _opened\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
-        "try:\n    _opened(Path(sys.argv[1]), 'mode=ro', 1.0)\n    print('no need')\n"
+        "try:\n    _opened(Path(sys.argv[1]), 'mode=ro')\n    print('no need')\n"
         "except sqlite3.OperationalError:\n    print(_open(Path(sys.argv[1])).execute('SELECT count(*) FROM images').fetchone())\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
@@ -199,7 +198,6 @@ def test_databases_in_folders_of_any_name(tmp_path: Path, name: str) -> None:
     path = small_database(folder / f"{name}.db")
     found = read_database(path)
     assert found.names == ("1.jpg", "2.jpg") and found.matches[0, 1].tolist() == [[0, 1], [2, 0]]
-    assert count_rows(path, "matches") == 1
     assert [p.name for p in tmp_path.iterdir()] == [name] and [p.name for p in folder.iterdir()] == [f"{name}.db"]
 
 

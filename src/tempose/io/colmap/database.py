@@ -63,24 +63,24 @@ def read_database(path: PathLike) -> ColmapDatabase:
         ) from None
 
 
-def _open(path: Path, seconds: float = 5.0) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     """Read-only. Tables must be tables: a view could compute for ever.
 
     A database that was written with a log beside it wants to make a file there even to be read. Where there is no room for one, and
     no log is left over, it is read as it stands.
     """
     try:
-        return _opened(path, "mode=ro", seconds)
+        return _opened(path, "mode=ro")
     except sqlite3.OperationalError as error:
         beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
         is_of_disk = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR  # Python's own have no code
         if not is_of_disk or any(one.exists() and one.stat().st_size for one in beside):
             raise
-        return _opened(path, "mode=ro&immutable=1", seconds)
+        return _opened(path, "mode=ro&immutable=1")
 
 
-def _opened(path: Path, how: str, seconds: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=seconds)
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
     try:
         for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
             wrong = kind == "view" or (kind == "table" and "virtual" in str(text)[:20].lower())
@@ -218,17 +218,6 @@ def _contents(path: Path) -> Contents:
             for table in ("matches", "two_view_geometries")
         )
     return Contents(camera_of, params, matched, verified)
-
-
-def count_rows(path: Path, table: str) -> int:
-    """Rows of a table; 0 where there is no such table or file."""
-    if not path.exists():
-        return 0
-    try:
-        with closing(_open(path, seconds=1.0)) as connection:
-            return int(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
-    except sqlite3.Error:
-        return 0
 
 
 def in_one_file(path: Path) -> None:

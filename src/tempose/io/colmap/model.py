@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,11 +133,12 @@ def read_model(folder: PathLike) -> ColmapModel:
 
 @dataclass(frozen=True, eq=False)
 class _Image:
-    """Name, number of the camera, image points (k, 2), the point each is seen of (k,), -1 for none, and the pose.
+    """Number, name, number of the camera, image points (k, 2), the point each is seen of (k,), -1 for none, and the pose.
 
     The pose is COLMAP's ``cam_from_world``: ``wxyz`` and translation (7,).
     """
 
+    number: int
     name: str
     camera: int
     pixel: Array
@@ -203,10 +205,11 @@ def _binary_cameras(path: Path) -> dict[int, ColmapCamera]:
 def _binary_images(path: Path) -> list[_Image]:
     file, found = _Bytes(path), []
     for _ in range(file.count(69)):
-        _, *pose, camera = file.numbers("I7dI")
+        number, *pose, camera = file.numbers("I7dI")
         name, count = file.name(), file.count(24)
         points = np.frombuffer(file.take(24 * count), dtype=[("xy", "<f8", 2), ("point", "<i8")])
-        found.append(_Image(name, camera, points["xy"].copy(), points["point"].astype(np.int64), np.array(pose)))
+        track = points["point"].astype(np.int64)
+        found.append(_Image(number, name, camera, points["xy"].copy(), track, np.array(pose)))
     file.finish()
     return found
 
@@ -255,7 +258,8 @@ def _text_images(path: Path) -> list[_Image]:
         seen_in, points = next(lines, (number, ""))
         cells = points.split()
         try:
-            camera, name, pose = int(words[8]), words[9], np.array([float(word) for word in words[1:8]])
+            key, camera, name = int(words[0]), int(words[8]), words[9]
+            pose = np.array([float(word) for word in words[1:8]])
             if len(cells) % 3:
                 raise ValueError("not in threes")
             xy = np.array([float(w) for k, w in enumerate(cells) if k % 3 < 2]).reshape(-1, 2)
@@ -264,7 +268,7 @@ def _text_images(path: Path) -> list[_Image]:
             raise ParseError(
                 path, seen_in, "expected IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then a line of X Y POINT3D_ID …"
             ) from None
-        found.append(_Image(name, camera, xy, track, pose))
+        found.append(_Image(key, name, camera, xy, track, pose))
     return found
 
 
@@ -289,6 +293,53 @@ def read_model_poses(folder: PathLike) -> Poses:
             file, None, f"the pose of image {images[bad].name!r} is not a unit quaternion and a translation"
         )
     return Poses.from_node_from_world([image.name for image in images], quat.normalize(pose[:, :4]), pose[:, 4:])
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the images of a model see, and its points.
+
+    Attributes
+    ----------
+    pixels, tracks
+        By the number of an image: its image points (k, 2) that belong to a track, and the number (k,) of the point of each.
+    number, position, colour
+        Of the points: (p,), ascending, (p, 3) and (p, 3).
+    """
+
+    pixels: dict[int, Array]
+    tracks: dict[int, Index]
+    number: Index
+    position: Array
+    colour: NDArray[np.uint8]
+
+
+def what_is_seen(model: Any) -> Seen:
+    """Image points and points of a pycolmap model, by way of its binary files: one by one they would take far longer.
+
+    Images without a pose are not in these files.
+    """
+    pixels, tracks = {}, {}
+    with tempfile.TemporaryDirectory(prefix="tempose-") as folder:
+        model.write_binary(folder)
+        for image in _binary_images(Path(folder) / "images.bin"):
+            on_track = image.track >= 0
+            pixels[image.number], tracks[image.number] = image.pixel[on_track], image.track[on_track]
+        number, position, colour = _binary_points(Path(folder) / "points3D.bin")
+    return Seen(pixels, tracks, number, position, colour)
+
+
+def _binary_points(path: Path) -> tuple[Index, Array, NDArray[np.uint8]]:
+    """Numbers, positions and colours, in the order of the numbers."""
+    data = path.read_bytes()
+    (count,), at, starts = struct.unpack_from("<Q", data), 8, []
+    for _ in range(count):
+        starts.append(at)
+        at += 51 + 8 * struct.unpack_from("<Q", data, at + 43)[0]
+    head = np.frombuffer(data, dtype=np.uint8)[np.array(starts, dtype=np.int64)[:, None] + np.arange(43)]
+    rows = np.ascontiguousarray(head).view([("number", "<i8"), ("xyz", "<f8", 3), ("rgb", "u1", 3), ("error", "<f8")])
+    rows = rows.reshape(-1)[np.argsort(rows["number"].ravel(), kind="stable")]
+    return rows["number"].astype(np.int64), rows["xyz"].astype(float), rows["rgb"].copy()
 
 
 def model_poses(model: Any) -> Poses:

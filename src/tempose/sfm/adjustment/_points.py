@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import prange
 
 from tempose._support.compiling import inlined, kernel
@@ -32,17 +33,23 @@ def inherited(
     (e, 6, 6) are the blocks of Σ.
     """
     for p in prange(len(link_first) - 1):
+        total, half = np.zeros((3, 3)), np.empty((3, 6))
         for i in range(link_first[p], link_first[p + 1]):
             for j in range(i, link_first[p + 1]):
                 a, b = link_node[i], link_node[j]
                 block = diagonal[a] if i == j else off[_place(pair_first, pair_second, a, b)]
                 for r in range(3):
-                    for d in range(6):
+                    half[r] = 0.0
+                    for c in range(6):
+                        x = link[i, r, c]
+                        for d in range(6):
+                            half[r, d] += x * block[c, d]
+                for r in range(3):
+                    for s in range(3):
                         x = 0.0
-                        for c in range(6):
-                            x += link[i, r, c] * block[c, d]
-                        for s in range(3):
-                            y = x * link[j, s, d]
-                            out[p, r, s] += y
-                            if i != j:
-                                out[p, s, r] += y
+                        for d in range(6):
+                            x += half[r, d] * link[j, s, d]
+                        total[r, s] += x
+                        if i != j:
+                            total[s, r] += x
+        out[p] = total

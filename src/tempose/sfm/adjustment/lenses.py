@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._typing import Array
+from tempose._typing import Array, Index
 from tempose.errors import NotApplicable
 
 _STEP = 1e-30
@@ -62,18 +62,20 @@ def project(lens: Lens, parameters: Array, point: Array) -> Array:
         return np.asarray(lens.project(parameters, point))
 
 
-def derivatives(lens: Lens, parameters: Array, point: Array) -> tuple[Array, Array]:
-    """Derivatives of pixels by the points (k, 2, 3) and by the parameters (k, 2, m)."""
-    by_point, by_parameter = np.empty((len(point), 2, 3)), np.empty((len(point), 2, len(parameters)))
+def derivatives(lens: Lens, parameters: Array, point: Array, free: Index | None = None) -> tuple[Array, Array]:
+    """Derivatives of pixels by the points (k, 2, 3) and by the parameters (k, 2, m): all, or those at the places ``free`` (m,)."""
+    free = np.arange(len(parameters)) if free is None else free
+    by_point, by_parameter = np.empty((len(point), 2, 3)), np.empty((len(point), 2, len(free)))
+    still = point.astype(complex)
     with np.errstate(invalid="ignore", divide="ignore"):
         for k in range(3):
-            moved = point.astype(complex)
+            moved = still.copy()
             moved[:, k] += 1j * _STEP
             by_point[:, :, k] = lens.project(parameters, moved).imag / _STEP
-        for k in range(len(parameters)):
+        for column, k in enumerate(free):
             changed = parameters.astype(complex)
             changed[k] += 1j * _STEP
-            by_parameter[:, :, k] = lens.project(changed, point.astype(complex)).imag / _STEP
+            by_parameter[:, :, column] = lens.project(changed, still).imag / _STEP
     return by_point, by_parameter
 
 

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tempose._support.parallel import on_threads
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
+from tempose.sfm.adjustment._derivatives import camera_coordinates, chain
 from tempose.sfm.adjustment.lenses import derivatives, project
 from tempose.sfm.adjustment.problem import Bundle
 
 BLOCK = 6
 """Unknowns of a node: a frame's rotation and place, or up to six parameters of a camera."""
+_AT_ONCE = 8192  # observations: what is made of them stays in a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,30 +105,30 @@ def linearise(bundle: Bundle) -> Linear:
     nodes = Nodes.of(bundle)
     k = len(bundle.point_of)
     widest = int(np.max(np.diff(nodes.first), initial=0))
-    residual, by_point = np.zeros((k, 2)), np.zeros((k, 2, 3))
-    by_camera = np.zeros((k, 2, BLOCK * widest))
+    residual, by_point, by_frame = np.empty((k, 2)), np.empty((k, 2, 3)), np.empty((k, 2, BLOCK))
+    by_camera, kept, y = np.zeros((k, 2, BLOCK * widest)), np.empty(k, dtype=bool), np.empty((k, 3))
     poses = bundle.poses
-    camera_from_world = np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2)
+    camera_from_world = np.ascontiguousarray(np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2))
+    seen = bundle.image_of, bundle.point_of, bundle.position
+    camera_coordinates(camera_from_world, poses.position, *seen, y)
     seen_by = bundle.camera_of[bundle.image_of]
-    point = bundle.position[bundle.point_of]
-    for row, camera in enumerate(bundle.cameras):
+
+    def differentiate(part: tuple[int, Index]) -> None:
+        row, here = part
+        camera, free = bundle.cameras[row], nodes.free[row]
+        residual[here] = project(camera.lens, camera.parameters, y[here]) - bundle.pixel[here]
+        by_point[here], by_parameter = derivatives(camera.lens, camera.parameters, y[here], free)
+        by_camera[here, :, : len(free)] = by_parameter
+
+    parts = []
+    for row in range(len(bundle.cameras)):
         here = np.flatnonzero(seen_by == row)
-        image = bundle.image_of[here]
-        y = np.einsum("kab,kb->ka", camera_from_world[image], point[here] - poses.position[image])
-        residual[here] = project(camera.lens, camera.parameters, y) - bundle.pixel[here]
-        by_y, by_parameter = derivatives(camera.lens, camera.parameters, y)
-        by_point[here] = by_y @ camera_from_world[image]
-        by_camera[here, :, : len(nodes.free[row])] = by_parameter[:, :, nodes.free[row]]
-    lost = ~(
-        np.isfinite(residual).all(axis=1)
-        & np.isfinite(by_point).all(axis=(1, 2))
-        & np.isfinite(by_camera).all(axis=(1, 2))
-    )
-    for part in (residual, by_point, by_camera):
-        part[lost] = 0.0
-    arm = point - bundle.frame_position[bundle.frame_of[bundle.image_of]]
-    by_frame = np.concatenate([by_point @ cross_matrix(arm), -by_point], axis=2)
-    return Linear(bundle, nodes, np.asarray(~lost), residual, by_frame, by_point, by_camera)
+        parts += [(row, here[start : start + _AT_ONCE]) for start in range(0, len(here), _AT_ONCE)]
+    for _ in on_threads(differentiate, parts) if len(parts) > len(bundle.cameras) else map(differentiate, parts):
+        pass
+    arm_from = bundle.frame_position[bundle.frame_of]
+    chain(camera_from_world, arm_from, *seen, residual, by_point, by_camera, by_frame, kept)
+    return Linear(bundle, nodes, kept, residual, by_frame, by_point, by_camera)
 
 
 def cross_matrix(v: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from tempose._typing import Array, Index, Mask, PathLike
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
-from tempose.io.colmap.model import open_model
+from tempose.io.colmap.model import Seen, open_model, what_is_seen
 from tempose.model.poses import Poses
 from tempose.sfm.adjustment.lenses import Lens, lens_of
 
@@ -154,7 +154,8 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
         Groups of intrinsics that were estimated, of all cameras. A model does not say which; these are COLMAP's defaults.
     """
     posed = sorted((image for image in model.images.values() if image.has_pose), key=lambda image: image.name)
-    images = _seeing_enough(posed)
+    seen = what_is_seen(model)
+    images = _seeing_enough(posed, seen)
     if len(images) < 2:
         raise GraphError(
             f"{len(images)} of the model's {len(posed)} photographs with a pose see {FEWEST_SEEN} points of others; error bars "
@@ -165,7 +166,7 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
     frame_wxyz, frame_position = _inverse_motions([model.frames[n].rig_from_world for n in row_of_frame])
     offsets = [_on_rig(model, image) for image in images]
     numbers, names = np.array([image.image_id for image in images]), {image.name for image in images}
-    points, point_of, image_of, pixel = _observations(model, images)
+    points, point_of, image_of, pixel = _observations(seen, numbers)
     return Bundle(
         tuple(image.name for image in images),
         numbers,
@@ -176,7 +177,7 @@ def bundle_of(model: Any, free: tuple[str, ...] = USUAL) -> Bundle:
         (np.array([wxyz for wxyz, _ in offsets]), np.array([t for _, t in offsets])),
         tuple(_camera(model, number, free) for number in row_of_camera),
         points,
-        np.array([model.points3D[n].xyz for n in points.tolist()]).reshape(-1, 3),
+        seen.position[np.searchsorted(seen.number, points)],
         point_of,
         image_of,
         pixel,
@@ -189,12 +190,13 @@ def bundle_again(before: Bundle, model: Any, free: tuple[str, ...] = USUAL) -> B
     frame = dict(zip(before.frame_of.tolist(), before.numbers.tolist(), strict=True))  # a photograph of each frame
     motions = [model.frames[model.images[frame[row]].frame_id].rig_from_world for row in range(before.n_frames)]
     frame_wxyz, frame_position = _inverse_motions(motions)
+    seen = what_is_seen(model)
     return replace(
         before,
         frame_wxyz=frame_wxyz,
         frame_position=frame_position,
         cameras=tuple(_camera(model, camera.number, free) for camera in before.cameras),
-        position=np.array([model.points3D[n].xyz for n in before.point_numbers.tolist()]).reshape(-1, 3),
+        position=seen.position[np.searchsorted(seen.number, before.point_numbers)],
     )
 
 
@@ -204,9 +206,9 @@ def _camera(model: Any, number: int, free: tuple[str, ...]) -> Camera:
     return Camera(number, one.model.name, size, np.array(one.params), free_parameters(one.model.name, free))
 
 
-def _seeing_enough(images: list[Any]) -> list[Any]:
+def _seeing_enough(images: list[Any], model: Seen) -> list[Any]:
     """The images that see enough points which others of them see, too."""
-    seen = [np.unique([p.point3D_id for p in image.points2D if p.has_point3D()]) for image in images]
+    seen = [np.unique(model.tracks[image.image_id]) for image in images]
     kept = np.ones(len(images), dtype=bool)
     while kept.any():
         number, count = np.unique(np.concatenate([s for s, k in zip(seen, kept, strict=True) if k]), return_counts=True)
@@ -234,15 +236,11 @@ def _on_rig(model: Any, image: Any) -> tuple[Array, Array]:
     return quat.normalize(np.roll(motion.rotation.quat, 1)), np.array(motion.translation)
 
 
-def _observations(model: Any, images: list[Any]) -> tuple[Index, Index, Index, Array]:
+def _observations(seen: Seen, numbers: Index) -> tuple[Index, Index, Index, Array]:
     """Numbers of the points, and point (row), photograph (row) and pixel of all that is seen, sorted by point."""
-    numbers, pixels, rows = [], [], []
-    for row, image in enumerate(images):
-        kept = [p for p in image.points2D if p.has_point3D()]
-        numbers.append(np.array([p.point3D_id for p in kept], dtype=np.int64))
-        pixels.append(np.array([p.xy for p in kept]).reshape(-1, 2))
-        rows.append(np.full(len(kept), row))
-    number, image_of, pixel = np.concatenate(numbers), np.concatenate(rows), np.concatenate(pixels)
-    points, point_of = np.unique(number, return_inverse=True)
-    order = np.lexsort((image_of, point_of))
+    tracks = [seen.tracks[number] for number in numbers.tolist()]
+    image_of = np.repeat(np.arange(len(tracks)), [len(one) for one in tracks])
+    pixel = np.concatenate([seen.pixels[number] for number in numbers.tolist()])
+    points, point_of = np.unique(np.concatenate(tracks), return_inverse=True)
+    order = np.argsort(point_of, kind="stable")  # photographs ascend already
     return points, point_of[order], image_of[order], np.ascontiguousarray(pixel[order])

@@ -28,8 +28,10 @@ from scipy.sparse.csgraph import connected_components
 from tempose._typing import Array, Index, Mask
 from tempose.errors import NotApplicable
 from tempose.numerics.sparse.block_cholesky import Factor, NotPositiveDefiniteError, analyze
+from tempose.sfm.adjustment import _elimination
 from tempose.sfm.adjustment.linear import BLOCK, Linear
 
+_SOUND = 1e-6  # beyond this ratio the inverse needs no eigenvalues
 _PARALLEL = 1e-10  # ratio of a point's smallest to its largest information: rays within about 1e-5 rad
 
 
@@ -196,50 +198,45 @@ def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None)
     prior
         Information (6 n,) on each unknown that is known from elsewhere, in units of one over the squared pixels of noise.
     """
-    bundle, n, p = lin.bundle, lin.nodes.count, len(lin.bundle.position)
+    bundle, nodes, p = lin.bundle, lin.nodes, len(lin.bundle.position)
+    n = nodes.count
     w = np.where(lin.kept, 1.0 if weight is None else weight, 0.0)
-    V = _sums(bundle.point_of, _product(w, lin.by_point, lin.by_point).reshape(-1, 9), p).reshape(-1, 3, 3)
-    inverse, unknown = _known_inverse(V)
+    inverse, unknown = _inverses(lin, w)
     unknown |= np.bincount(bundle.point_of[lin.kept], minlength=p) < 2
 
-    parts = _parts(lin)
-    diagonal = np.zeros((n, BLOCK, BLOCK))
-    rows, columns, blocks, keys, crosses = [], [], [], [], []
-    for k, part in enumerate(parts):
-        here = part.here
-        diagonal += _blocks(part.node, _product(w[here], part.J, part.J), n)
-        keys.append(bundle.point_of[here] * n + part.node)
-        crosses.append(_product(w[here], part.J, lin.by_point[here]))
-        for other in parts[:k]:
-            inside = np.searchsorted(other.here, here)
-            rows.append(other.node[inside])
-            columns.append(part.node)
-            blocks.append(_product(w[here], other.J[inside], part.J))
-    key, place = np.unique(np.concatenate(keys), return_inverse=True)
-    W = _blocks(place, np.concatenate(crosses), len(key))
-    owner, node = np.divmod(key, n)
-    first = np.searchsorted(owner, np.arange(p + 1))
-    link = np.einsum("lab,lcb->lac", inverse[owner], W)
+    camera = bundle.camera_of[bundle.image_of]
+    ends = bundle.first, bundle.frame_of[bundle.image_of], nodes.first[camera], nodes.first[camera + 1]
+    count = np.empty(p, dtype=np.int64)
+    _elimination.count_links(*ends, lin.by_camera.shape[2] // BLOCK, count)
+    first = np.concatenate([[0], np.cumsum(count)])
+    node, W, link = np.empty(first[-1], np.int64), np.empty((first[-1], BLOCK, 3)), np.empty((first[-1], 3, BLOCK))
+    _elimination.links(*ends, w, lin.by_frame, lin.by_camera, lin.by_point, inverse, first, node, W, link)
 
-    order = np.argsort(node, kind="stable")
-    pointer = np.searchsorted(node[order], np.arange(n + 1))
-    eliminated = bsr_array((W[order], owner[order], pointer), shape=(BLOCK * n, 3 * p)) @ bsr_array(
-        (link, node, first), shape=(3 * p, BLOCK * n)
-    )
-    row, column = np.repeat(np.arange(n), np.diff(eliminated.indptr)), eliminated.indices.astype(np.int64)
-    inner, upper = row == column, row < column
-    diagonal[row[inner]] -= eliminated.data[inner]
-    rows.append(row[upper])
-    columns.append(column[upper])
-    blocks.append(-eliminated.data[upper])
-
-    pair, place = np.unique(np.concatenate(rows) * n + np.concatenate(columns), return_inverse=True)
-    off = _blocks(place, np.concatenate(blocks), len(pair))
+    owner = np.repeat(np.arange(p), count)
+    start, order, beyond = np.empty(n + 1, np.int64), np.empty(len(node), np.int64), np.empty(n, np.int64)
+    _elimination.by_node(node, n, start, order)
+    _elimination.count_pairs(start, order, owner, first, node, beyond)
+    pair_first = np.concatenate([[0], np.cumsum(beyond)])
+    second, diagonal = np.empty(pair_first[-1], np.int64), np.empty((n, BLOCK, BLOCK))
+    off = np.empty((len(second), BLOCK, BLOCK))
+    made_of = w, lin.by_frame, lin.by_camera, first, node, owner, W, link, start, order
+    _elimination.matrix(*ends, *made_of, pair_first, second, diagonal, off)
     if prior is not None:
         diagonal.reshape(n, -1)[:, :: BLOCK + 1] += prior.reshape(n, BLOCK)
-    spare = lin.nodes.unused
+    spare = nodes.unused
     diagonal[spare // BLOCK, spare % BLOCK, spare % BLOCK] = 1.0
-    return Reduced(lin, w, inverse, unknown, node, first, link, diagonal, off, np.stack(np.divmod(pair, n), axis=1))
+    pairs = np.stack([np.repeat(np.arange(n), beyond), second], axis=1)
+    return Reduced(lin, w, inverse, unknown, node, first, link, diagonal, off, pairs)
+
+
+def _inverses(lin: Linear, weight: Array) -> tuple[Array, Mask]:
+    """Inverses of the points' information (p, 3, 3), and which points have a direction of none."""
+    p = len(lin.bundle.position)
+    V, inverse, sound = np.empty((p, 3, 3)), np.empty((p, 3, 3)), np.empty(p, dtype=bool)
+    _elimination.point_inverses(lin.bundle.first, weight, lin.by_point, _SOUND, V, inverse, sound)
+    unknown, rest = np.zeros(p, dtype=bool), np.flatnonzero(~sound)
+    inverse[rest], unknown[rest] = _known_inverse(V[rest])
+    return inverse, unknown
 
 
 def _derivatives(J: Array, node: Index, count: int) -> bsr_array:
@@ -256,17 +253,7 @@ def _known_inverse(V: Array) -> tuple[Array, Mask]:
     return inverse, ~known.all(axis=1)
 
 
-def _product(w: Array, A: Array, B: Array) -> Array:
-    """``w Aᵀ B`` of each observation."""
-    return np.asarray(np.matmul(np.swapaxes(A, 1, 2) * w[:, None, None], B))
-
-
 def _sums(index: Index, values: Array, count: int) -> Array:
     """Sums (count, m) of the rows of values (k, m) that have the same index (k,)."""
     k = len(index)
     return np.asarray(csr_array((np.ones(k), index, np.arange(k + 1)), shape=(k, count)).T @ values)
-
-
-def _blocks(index: Index, values: Array, count: int) -> Array:
-    """The same of blocks (k, a, b)."""
-    return _sums(index, values.reshape(len(values), -1), count).reshape(count, *values.shape[1:])
