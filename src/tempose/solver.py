@@ -253,16 +253,23 @@ class Run:
         return self.stated_curvature if self.posterior is self.stated else Curvature(self.posterior)
 
     @cached_property
+    def _tuned(self) -> tuple[Tuning, Laplace | None]:
+        how = dynamics_options(self.options)
+        found = tune(self.curvature, self.found.poses, identity_mass=how.mass == "identity")
+        laplace = None
+        if found.laplace is not None:
+            laplace = Laplace(self.curvature, self.found.poses, self.options.beta, found.laplace)
+        return replace(found, laplace=None), laplace  # who holds a factor twice cannot give it up
+
+    @property
     def tuning(self) -> Tuning:
         """Time scales at the optimum."""
-        how = dynamics_options(self.options)
-        return tune(self.curvature, self.found.poses, identity_mass=how.mass == "identity")
+        return self._tuned[0]
 
-    @cached_property
+    @property
     def laplace(self) -> Laplace | None:
         """The Gaussian approximation at the optimum; ``None`` if the Hessian is not positive definite there."""
-        factor = self.tuning.laplace
-        return None if factor is None else Laplace(self.curvature, self.found.poses, self.options.beta, factor)
+        return self._tuned[1]
 
     @cached_property
     def targets(self) -> list[Target]:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What spreadsheets take for the beginning of a formula."""
+_AT_ONCE = 10_000  # lines whose cells are in memory
 
 
 def csv_text(header: Sequence[str], columns: Sequence[Any]) -> str:
     """Columns as comma-separated text; numbers with all their digits, nothing for ``None``."""
-    plain = [column.tolist() if hasattr(column, "tolist") else map(_harmless, column) for column in columns]
-    return csv_lines(header, zip(*plain, strict=True))
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of {len(lengths)} lengths are no table")
+    starts = range(0, max(lengths, default=0), _AT_ONCE)
+    return csv_lines(header, (line for k in starts for line in _cells(columns, slice(k, k + _AT_ONCE))))
+
+
+def _cells(columns: Sequence[Any], part: slice) -> Iterator[tuple[Any, ...]]:
+    """Some lines of a table: a few at a time, since numbers as Python has them take four times as much memory."""
+    plain = [c[part].tolist() if hasattr(c, "tolist") else map(_harmless, c[part]) for c in columns]
+    return zip(*plain, strict=True)
 
 
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:

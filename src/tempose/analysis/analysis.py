@@ -7,15 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
+from tempose._support.parallel import on_threads
 from tempose._support.progress import Progress, ProgressHook
 from tempose._typing import Array
 from tempose.analysis.diagnostics import Diagnostics, diagnose
-from tempose.analysis.edge_checks import EdgeChecks, checks_of, edge_predictions
+from tempose.analysis.edge_checks import EdgeChecks, checks_and_reliability
 from tempose.analysis.modes import PROBES, Modes, find_modes
-from tempose.analysis.reliability import GlobalTest, Reliability, reliability
+from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.analysis.shared_errors import shared_laplace
 from tempose.analysis.summary import NodeSummary, node_summary, summarise
 from tempose.model.gauge import Gauge
+from tempose.model.pieces import alone, pieces
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.residuals import Residuals, residuals
@@ -23,7 +25,6 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
-from tempose.optimum.prediction import Predictions
 from tempose.outliers.noise import Parameters
 from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import EdgeVerdicts
@@ -74,6 +75,9 @@ class Analysis:
         for done, name in enumerate(_ANSWERS):
             progress(Progress(stage, done, len(_ANSWERS)))
             getattr(self, name)
+        if self.laplace is not None:
+            self.laplace.give_up_factor()
+            self.laplace.curvature.symbolic.release()
         progress(Progress(stage, len(_ANSWERS), len(_ANSWERS)))
 
     def with_draws(self, draws: Draws | None) -> Analysis:
@@ -113,17 +117,20 @@ class Analysis:
     @cached_property
     def edge_checks(self) -> EdgeChecks:
         """How surprising each measurement is, given all the others."""
-        return checks_of(self.posterior.graph, self.predictions)
+        return self._of_edges[0]
 
     @cached_property
-    def predictions(self) -> Predictions | None:
-        """What the others predict for each measurement; ``None`` if poses are not determined."""
-        return edge_predictions(self.posterior, self.estimate)
+    def _of_edges(self) -> tuple[EdgeChecks, Reliability]:
+        curvature = None
+        if self.laplace is not None and self.laplace.curvature.posterior is self.posterior:
+            curvature = self.laplace.curvature
+            self.laplace.give_up_factor()
+        return checks_and_reliability(self.posterior, self.estimate, curvature)
 
     @cached_property
     def reliability(self) -> Reliability:
         """Whether an error of each measurement could be seen, and what it would do if it were not."""
-        return reliability(self.posterior.graph, self.estimate, self.predictions)
+        return self._of_edges[1]
 
     @cached_property
     def global_test(self) -> GlobalTest:
@@ -170,11 +177,23 @@ class Analysis:
         if self.laplace is not None:
             # an edge that was not kept does not pull: its residual is expected to be larger by as much
             pull = 1.0 if likelihood is None else 2.0 * likelihood.weight(energy) - 1.0
-            used = used_of_edges(self.posterior.graph, self.laplace.edge_covariances() * self.laplace.beta)
-            expected = freedom - pull * (used[0] + used[1])
+            expected = freedom - pull * self._used
         checked = (expected > 0.01 * freedom) & (freedom > 0.0)
         ratio = 2.0 * energy / np.where(checked, expected, 1.0)
         return np.where(checked, np.sqrt(ratio), np.nan)
+
+    @cached_property
+    def _used(self) -> Array:
+        """``tr(ΩΣ)`` of every edge (m,), some edges at a time."""
+        laplace, graph = self.laplace, self.posterior.graph
+        assert laplace is not None
+
+        def of(edges: slice) -> Array:
+            used = used_of_edges(alone(graph, self.estimate, edges)[0], laplace.edge_covariances(edges) * laplace.beta)
+            return used[0] + used[1]
+
+        laplace.edge_covariances(slice(0))  # what all threads need, by one of them
+        return np.concatenate(list(on_threads(of, pieces(graph.n_edges))))
 
     # ------------------------------------------------------------------ of the draws
 
@@ -288,7 +307,7 @@ class Analysis:
 
 
 _OF_THE_ESTIMATE = (
-    "laplace", "error_bars", "residuals", "edge_checks", "predictions", "reliability", "global_test", "_fit", "surprise",
+    "laplace", "error_bars", "residuals", "edge_checks", "_of_edges", "reliability", "global_test", "_fit", "surprise",
     "is_loose",
 )  # fmt: skip
 _ANSWERS = (

@@ -14,7 +14,8 @@ bridge it is 0, whatever the measurement says.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,13 +23,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from tempose._support.parallel import on_threads
 from tempose._typing import Array, Index, NodeId
+from tempose.analysis.reliability import Reliability, reliability
 from tempose.analysis.summary import displacement, mean_motion, relative_draws
 from tempose.errors import ArgumentError, DrawsError, GraphError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import Bingham
 from tempose.model.graph import PoseGraph
+from tempose.model.pieces import alone, pieces
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
@@ -39,6 +43,7 @@ from tempose.optimum.newton import minimise
 from tempose.optimum.prediction import Predictions, information_roots, predictions
 from tempose.sampling.draws import Draws
 
+_PER_EDGE = ("z2", "freedom", "p_value", "p_rotation", "p_translation", "log_spread", "redundancy")
 SURPRISING = 0.01  # of the worst edge, corrected for the number of edges
 
 
@@ -171,6 +176,14 @@ class EdgeChecks:
     redundancy: Array
     determined: bool = True
 
+    @classmethod
+    def joined(cls, parts: Sequence[EdgeChecks], graph: PoseGraph) -> EdgeChecks:
+        """Those of some edges of a graph after those of others."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in _PER_EDGE}
+        return replace(parts[0], edges=tuple(graph.edge_names()), **arrays)
+
     @property
     def n_checked(self) -> int:
         """Edges that something checks."""
@@ -245,17 +258,46 @@ class EdgeChecks:
 
 def edge_predictions(posterior: Posterior, estimate: Poses, curvature: Curvature | None = None) -> Predictions | None:
     """What the others predict for every edge, at the optimum, from one factorisation; ``None`` if poses are not determined."""
+    laplace = _gauss_newton(posterior, estimate, curvature)
+    if laplace is None:
+        return None
+    return predictions(posterior.graph, estimate, laplace.edge_covariances(), _weights(posterior, estimate))
+
+
+def _gauss_newton(posterior: Posterior, estimate: Poses, curvature: Curvature | None) -> Laplace | None:
+    """The Gaussian by Gauss–Newton: then AΣAᵀ is a projection's block, between 0 and I, however large the residuals."""
     curvature = curvature or Curvature(posterior)
-    # Gauss–Newton: then AΣAᵀ is a projection's block, between 0 and I, however large the residuals
     try:
         factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
     except NotPositiveDefiniteError:
         return None
-    sigma = Laplace(curvature, estimate, 1.0, factor).edge_covariances()
-    weight = None
-    if posterior.likelihood is not None:
-        weight = posterior.likelihood.weight(posterior.energies(estimate))
-    return predictions(posterior.graph, estimate, sigma, weight)
+    return Laplace(curvature, estimate, 1.0, factor, exact=False)
+
+
+def _weights(posterior: Posterior, estimate: Poses) -> Array | None:
+    """With which each edge takes part (m,); ``None`` if all do."""
+    return None if posterior.likelihood is None else posterior.likelihood.weight(posterior.energies(estimate))
+
+
+def checks_and_reliability(
+    posterior: Posterior, estimate: Poses, curvature: Curvature | None = None
+) -> tuple[EdgeChecks, Reliability]:
+    """How surprising each edge is, and whether an error of it could be seen: from one factorisation, some edges at a time."""
+    graph = posterior.graph
+    laplace = _gauss_newton(posterior, estimate, curvature)
+    if laplace is None:
+        return checks_of(graph, None), reliability(graph, estimate, None)
+    laplace.give_up_factor()
+    weight = _weights(posterior, estimate)
+
+    def of(edges: slice) -> tuple[EdgeChecks, Reliability]:
+        some, poses = alone(graph, estimate, edges)
+        found = predictions(some, poses, laplace.edge_covariances(edges), None if weight is None else weight[edges])
+        return checks_of(some, found), reliability(some, poses, found)
+
+    laplace.edge_covariances(slice(0))  # what all threads need, by one of them
+    checks, reliabilities = zip(*on_threads(of, pieces(graph.n_edges)), strict=True)
+    return EdgeChecks.joined(checks, graph), Reliability.joined(reliabilities)
 
 
 def check_edges(posterior: Posterior, estimate: Poses, curvature: Curvature | None = None) -> EdgeChecks:

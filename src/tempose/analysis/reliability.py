@@ -20,7 +20,9 @@ of 80%.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -59,6 +61,13 @@ class Reliability:
     external: Array
     level: float = LEVEL
     power: float = POWER
+
+    @classmethod
+    def joined(cls, parts: Sequence[Reliability]) -> Reliability:
+        """That of some edges after that of others."""
+        names = ("redundancy", "mde_rot_deg", "mde_trans", "external")
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
+        return parts[0] if len(parts) == 1 else replace(parts[0], **arrays)
 
     @property
     def weakest(self) -> int | None:

@@ -334,6 +334,7 @@ def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certi
     dual = Dual.at(problem, X)
     energy = problem.gradient(X)[0]
     verdict = examine(dual, tolerance)
+    problem.symbolic.release()
     rounding, failed = dual.rounding, None
     if verdict.direction is None and rounding > 0.05 * tolerance * energy > 0.0:
         near = dual.about_hubs(X)

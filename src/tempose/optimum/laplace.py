@@ -27,6 +27,7 @@ from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
 from tempose.optimum.hessian import Curvature, FreeMotions, motion_effect
 
+_LARGE = 1 << 26  # numbers of a factor, half a gigabyte
 FAR = 1e3
 """Standard deviation of a shift that nothing determines, in units of the size of what is shifted."""
 
@@ -37,11 +38,33 @@ class Laplace:
     Coordinates are those of :mod:`tempose.model.gauge`: world-frame rotation vector, then position, six per node.
     """
 
-    def __init__(self, curvature: Curvature, poses: Poses, beta: float = 1.0, factor: Factor | None = None) -> None:
+    def __init__(
+        self,
+        curvature: Curvature,
+        poses: Poses,
+        beta: float = 1.0,
+        factor: Factor | None = None,
+        *,
+        exact: bool = True,
+    ) -> None:
         self.curvature = curvature
         self.poses = poses
         self.beta = beta
-        self.factor = factor or curvature.factor(poses.wxyz, poses.position)
+        self.exact = exact
+        self._factor: Factor | None = factor or curvature.factor(poses.wxyz, poses.position, exact=exact)
+
+    @property
+    def factor(self) -> Factor:
+        """Of the Hessian, or of Gauss–Newton's matrix; made again if it was given up."""
+        if self._factor is None:
+            self._factor = self.curvature.factor(self.poses.wxyz, self.poses.position, exact=self.exact)
+        return self._factor
+
+    def give_up_factor(self) -> None:
+        """Free the memory of a large factor, once the blocks of its inverse are known; what asks for it makes it again."""
+        if self._factor is not None and self._factor.symbolic.nonzeros > _LARGE:
+            self._selected  # noqa: B018
+            self._factor = None
 
     @cached_property
     def _selected(self) -> tuple[Array, Array]:
@@ -139,20 +162,32 @@ class Laplace:
         right[:, :3] = weights[:, None, None] * np.eye(3)
         return self.curvature.solve(self.factor, right)[:, :3] / self.beta
 
-    def edge_covariances(self) -> Array:
+    def edge_covariances(self, edges: slice = slice(None)) -> Array:
         """Covariances (m, 6, 6) of what every edge measures, in j's frame, rotation first: all from one selected inverse.
 
         Of ``j_from_i``, or with a lever arm of i's rotation and of the arm's end, seen from j.
+
+        Parameters
+        ----------
+        edges
+            Some of them; all by default.
         """
         graph = self.curvature.posterior.graph
         diagonal, off = self._selected
-        i, j = graph.edge_i, graph.edge_j
-        cross = np.empty((graph.n_edges, 6, 6))
-        cross[self.curvature.posterior.edge_order] = off
-        Ji, Jj = edge_jacobians(graph, self.poses)
+        i, j = graph.edge_i[edges], graph.edge_j[edges]
+        cross = off[self._places[edges]]
+        Ji, Jj = edge_jacobians(graph, self.poses, edges)
         mixed = Ji @ cross @ np.swapaxes(Jj, 1, 2)
         own = Ji @ diagonal[i] @ np.swapaxes(Ji, 1, 2) + Jj @ diagonal[j] @ np.swapaxes(Jj, 1, 2)
         return (own + mixed + np.swapaxes(mixed, 1, 2)) / self.beta
+
+    @cached_property
+    def _places(self) -> Index:
+        """Where each edge (m,) is among the blocks of the selected inverse."""
+        order = self.curvature.posterior.edge_order
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return places
 
     def spread(self, rng: np.random.Generator) -> Poses:
         """A draw from the approximation, shrunk where it would turn a node by over a radian: a start for a chain."""
@@ -260,15 +295,15 @@ def _rank_within(component: Index, part: Index) -> Index:
     return rank
 
 
-def edge_jacobians(graph: PoseGraph, poses: Poses) -> tuple[Array, Array]:
-    """Derivatives (m, 6, 6), (m, 6, 6) of what every edge measures, in j's frame, by the coordinates of node i and of node j."""
-    i, j = graph.edge_i, graph.edge_j
+def edge_jacobians(graph: PoseGraph, poses: Poses, edges: slice = slice(None)) -> tuple[Array, Array]:
+    """Derivatives (m, 6, 6), (m, 6, 6) of what edges measure, in j's frame, by the coordinates of node i and of node j."""
+    i, j = graph.edge_i[edges], graph.edge_j[edges]
     Rt = np.swapaxes(quat.to_matrix(poses.wxyz[j]), 1, 2)
-    Ji, Jj = np.zeros((graph.n_edges, 6, 6)), np.zeros((graph.n_edges, 6, 6))
+    Ji, Jj = np.zeros((len(i), 6, 6)), np.zeros((len(i), 6, 6))
     Jj[:, :3, :3], Ji[:, :3, :3] = -Rt, Rt
     apart = poses.position[i] - poses.position[j]
     if graph.arm is not None:
-        end = quat.rotate(poses.wxyz[i], graph.arm)
+        end = quat.rotate(poses.wxyz[i], graph.arm[edges])
         apart = apart + end
         Ji[:, 3:, :3] = -Rt @ se3.hat(end)
     Jj[:, 3:, :3] = Rt @ se3.hat(apart)

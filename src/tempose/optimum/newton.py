@@ -132,7 +132,9 @@ def minimise(
     damping, status, decrement = 0.0, "step limit", np.inf
     exact = posterior.likelihood is not None  # such posteriors are minimised from where they nearly were before
     failed_at, small = np.inf, _SMALL
+    factor: Factor | None = None
     while len(steps) < max_steps:
+        del factor  # the next one takes over its memory
         factor, matrix = _factor(curvature, here.wxyz, here.position, damping, exact)
         delta = -curvature.solve(factor, here.gradient)
         decrement = _decrement(here.gradient, delta)
@@ -175,6 +177,7 @@ def minimise(
         if _creeps(steps, here.value):
             status = "stalled"
             break
+    del factor
     is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
     if not is_minimum:
         is_minimum = _is_positive_definite(curvature, here.wxyz, here.position)

@@ -103,6 +103,7 @@ def solve_to_certificate(
         raise OptionError(f"the rank of the lifting starts at 3, not {max_rank}")
     curvature = Curvature(posterior) if curvature is None else curvature
     best = minimise(curvature, start)
+    curvature.symbolic.release()
     certificate = certify(posterior, best.poses, tolerance=tolerance)
     if certificate.direction is None or max_rank == 3:
         return Solved(best.poses, best.potential, certificate, best)

@@ -87,6 +87,7 @@ def _chordal(graph: PoseGraph, weights: Array) -> Array:
     _kernels.connection_blocks(_axes(graph), graph.edge_i, graph.edge_j, _measured(graph), w, held, diagonal, off, rhs)
     try:
         transposed = pattern(graph, d).factor(diagonal, off).solve(rhs.reshape(d * n, d)).reshape(n, d, d)
+        pattern(graph, d).release()
     except NotPositiveDefiniteError:  # the weights are too far apart for double precision
         return tree_poses(graph, most_certain_tree(graph)).wxyz
     return nearest_rotations(np.swapaxes(transposed, 1, 2))

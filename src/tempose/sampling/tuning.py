@@ -11,12 +11,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from tempose._typing import Array
 from tempose.dynamics.chain import inverse_masses
 from tempose.model.poses import Poses
-from tempose.numerics.blocks import block_matrix
+from tempose.numerics.blocks import symmetric_matrix
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 
@@ -97,19 +96,12 @@ def masses(curvature: Curvature, diagonal: Array, identity: bool) -> Array:
     return np.asarray(np.maximum(trace, 1e-6 * typical) * [4.0, 1.0])
 
 
-def _matrix(curvature: Curvature, diagonal: Array, off: Array) -> sparse.csr_array:
-    """The blocks as one sparse matrix."""
-    table = curvature.posterior.edge_table
-    n = len(diagonal)
-    target = np.repeat(np.arange(n), np.diff(table.start))
-    ends = np.concatenate([np.arange(n), table.source, target]), np.concatenate([np.arange(n), target, table.source])
-    return block_matrix(n, *ends, np.concatenate([diagonal, off, np.swapaxes(off, 1, 2)]))
-
-
 def _largest(curvature: Curvature, diagonal: Array, off: Array, weight: Array) -> float:
     """Largest eigenvalue of M⁻¹H by power iteration, with a little to spare."""
     root = np.where(curvature.held[:, curvature.posterior.graph.axes], 0.0, 1.0 / np.sqrt(weight)).reshape(-1)
-    matrix = _matrix(curvature, diagonal, off)
+    table = curvature.posterior.edge_table
+    target = np.repeat(np.arange(len(diagonal)), np.diff(table.start))
+    matrix = symmetric_matrix(table.source.astype(np.int64), target, diagonal, off)
     x = np.random.default_rng(0).standard_normal(root.shape) * (root > 0)
     value = 1.0
     for _ in range(40):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from tempose.io.csvfile.tables import (
 )
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
+
+_AT_ONCE = 10_000  # edges whose cells are in memory
 
 
 def write_poses(
@@ -58,71 +60,105 @@ def graph_text(graph: PoseGraph, poses: Poses | None = None) -> str:
     m, n = graph.n_edges, graph.n_nodes
     shown = graph.initial if poses is None else poses.with_identity(WORLD).select(graph.node_ids)
     origin = graph.world_origin
-    everywhere = np.ones(m, dtype=bool)
-    groups = [
-        _precision_columns("lambda", graph.concentration, everywhere, d),
-        _precision_columns("tau", graph.translation_precision, graph.has_translation, d),
-    ]
-    if graph.coupling is not None:
-        some = np.any(graph.coupling, axis=(1, 2))
-        values = graph.coupling.reshape(m, 9) if d == 3 else graph.coupling[:, :2, 2]
-        groups.append(
-            (COUPLING[d], [row if u else [""] * len(row) for row, u in zip(_texts(values), some, strict=True)])
-        )
-    from_world = graph.edge_i == (-1 if graph.world is None else graph.world)
-    to_world = graph.edge_j == (-1 if graph.world is None else graph.world)
-    arm = np.zeros((m, 3)) if graph.arm is None else graph.arm
-    arm = np.where(from_world[:, None], arm + origin, arm)
-    if np.any(arm):
-        some = np.any(arm, axis=1)
-        groups.append((ARM[d], [row[:d] if u else [""] * d for row, u in zip(_texts(arm), some, strict=True)]))
-    if graph.inlier_prior is not None:
-        texts = [["" if np.isnan(x) else number_text(x)] for x in graph.inlier_prior.tolist()]
-        groups.append((["inlier_prior"], texts))
+    arm = _written_arms(graph)
+    more = [name for names, _ in _edge_cells(graph, arm, slice(0)) for name in names]
     marks = [*(["fixed"] if graph.fixed else []), *(["landmark"] if graph.landmarks else [])]
-    more = [name for names, _ in groups for name in names]
     turn_names, shift_names = (TURN, ["tx", "ty", "tz"]) if d == 3 else (["theta"], ["tx", "ty"])
     names = ["i", "j", *turn_names, *shift_names, *more, *marks]
     name_of = [name_text(name) for name in graph.node_ids]
-    rows = []
     ends = np.stack([graph.edge_i, graph.edge_j], axis=1).reshape(-1).tolist()
     in_order = [k for k in dict.fromkeys(ends) if k != graph.world]
-    if (
+    has_nodes = (
         shown is not None
-        or marks
+        or bool(marks)
         or in_order != [k for k in range(n) if k != graph.world]
         or graph.world not in (None, *ends)
-    ):
-        rank = {name: str(k) for k, name in enumerate(graph.fixed, 1)}
-        points = set(graph.landmarks)
-        held = graph.fixed_at
-        known = shown if shown is not None else held if held is not None and len(graph.fixed) else None
-        if shown is None and len(graph.fixed) == 1 and _at_identity(held):
-            known = None
-        cells_of = {} if known is None else dict(zip(known.ids, _pose_texts(known, d, origin), strict=True))
-        blank = [""] * len(more)
-        for k, name in enumerate(graph.node_ids):
-            if name == WORLD and k in ends and name not in rank:
-                continue
-            pose = (
-                list(cells_of.get(name, [""] * (len(turn_names) + d)))
-                if name != WORLD
-                else [""] * (len(turn_names) + d)
-            )
-            if name in points:
-                pose[: len(turn_names)] = [""] * len(turn_names)
-            mark = [rank.get(name, "") if which == "fixed" else "1" * (name in points) for which in marks]
-            rows.append([name_of[k], "", *pose, *blank, *mark])
-    turns = _turn_texts(graph.j_from_i_wxyz, d)
-    shifts = _texts(graph.j_from_i_t)
-    fixes = np.flatnonzero(to_world)
-    exact = dict(zip(fixes.tolist(), point_texts(np.nan_to_num(graph.j_from_i_t[fixes]), origin), strict=True))
-    for k, (i, j) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)):
-        t = exact.get(k, shifts[k])[:d] if graph.has_translation[k] else [""] * d
-        cells = [cell for _, columns in groups for cell in columns[k]]
-        rows.append([name_of[i], name_of[j], *turns[k], *t, *cells, *[""] * len(marks)])
+    )
+    names_world = graph.world in ends
+    del ends, in_order
+    empty, blank = [""] * len(more), [""] * len(marks)
+
+    def lines() -> Iterator[list[str]]:
+        for name, pose, mark in _node_rows(graph, shown, marks) if has_nodes else ():
+            if name != WORLD or not names_world or name in graph.fixed:
+                yield [name_text(name), "", *pose, *empty, *mark]
+        for begin in range(0, m, _AT_ONCE):
+            for row in _edge_rows(graph, arm, slice(begin, min(begin + _AT_ONCE, m)), name_of):
+                yield row + blank
+
     head = "# world_origin " + " ".join(str(int(x)) for x in origin) + "\n" if np.any(origin) else ""
-    return head + csv_lines(names, rows)
+    return head + csv_lines(names, lines())
+
+
+def _node_rows(
+    graph: PoseGraph, shown: Poses | None, marks: list[str]
+) -> Iterator[tuple[NodeId, list[str], list[str]]]:
+    """Names, cells of the poses and marks of all nodes; the pose of a node that has none to show is empty."""
+    d, held = graph.dimension, graph.fixed_at
+    n_turns = len(TURN) if d == 3 else 1
+    rank = {name: str(k) for k, name in enumerate(graph.fixed, 1)}
+    points = set(graph.landmarks)
+    known = shown
+    if shown is None and graph.fixed and not (len(graph.fixed) == 1 and _at_identity(held)):
+        known = held
+    for begin in range(0, graph.n_nodes, _AT_ONCE):
+        ids = graph.node_ids[begin : begin + _AT_ONCE]
+        cells: dict[NodeId, list[str]] = {}
+        if known is not None:
+            placed = [name for name in ids if name != WORLD and name in known]
+            cells = dict(zip(placed, _pose_texts(known.select(placed), d, graph.world_origin), strict=True))
+        for name in ids:
+            pose = cells.get(name, [""] * (n_turns + d))
+            if name in points:
+                pose[:n_turns] = [""] * n_turns
+            yield name, pose, [rank.get(name, "") if which == "fixed" else "1" * (name in points) for which in marks]
+
+
+def _edge_rows(graph: PoseGraph, arm: Array | None, part: slice, name_of: list[str]) -> Iterator[list[str]]:
+    """Cells of some edges, one line each."""
+    d, origin = graph.dimension, graph.world_origin
+    turns, shifts = _turn_texts(graph.j_from_i_wxyz[part], d), _texts(graph.j_from_i_t[part])
+    fixes = np.flatnonzero(graph.edge_j[part] == (-1 if graph.world is None else graph.world))
+    for k, point in zip(fixes.tolist(), point_texts(np.nan_to_num(graph.j_from_i_t[part][fixes]), origin), strict=True):
+        shifts[k] = point
+    groups = [columns for _, columns in _edge_cells(graph, arm, part)]
+    ends = zip(graph.edge_i[part].tolist(), graph.edge_j[part].tolist(), strict=True)
+    for k, ((i, j), known) in enumerate(zip(ends, graph.has_translation[part].tolist(), strict=True)):
+        t = shifts[k][:d] if known else [""] * d
+        yield [name_of[i], name_of[j], *turns[k], *t, *(cell for columns in groups for cell in columns[k])]
+
+
+def _written_arms(graph: PoseGraph) -> Array | None:
+    """Lever arms (m, 3) in the coordinates of the file, ``None`` if there are none."""
+    from_world = graph.edge_i == (-1 if graph.world is None else graph.world)
+    arm = np.zeros((graph.n_edges, 3)) if graph.arm is None else graph.arm
+    arm = np.where(from_world[:, None], arm + graph.world_origin, arm)
+    return arm if np.any(arm) else None
+
+
+def _edge_cells(graph: PoseGraph, arm: Array | None, part: slice) -> list[tuple[list[str], list[list[str]]]]:
+    """Names of the columns beside the motions, and their cells for some edges: noise, lever arms, priors."""
+    d = graph.dimension
+    known = graph.has_translation[part]
+    groups = [
+        _precision_columns("lambda", graph.concentration[part], np.ones_like(known), d),
+        _precision_columns("tau", graph.translation_precision[part], known, d),
+    ]
+    if graph.coupling is not None:
+        coupling = graph.coupling[part]
+        values = coupling.reshape(len(coupling), 9) if d == 3 else coupling[:, :2, 2]
+        groups.append((COUPLING[d], _where(np.any(coupling, axis=(1, 2)), _texts(values))))
+    if arm is not None:
+        groups.append((ARM[d], _where(np.any(arm[part], axis=1), _texts(arm[part, :d]))))
+    if graph.inlier_prior is not None:
+        texts = [["" if np.isnan(x) else number_text(x)] for x in graph.inlier_prior[part].tolist()]
+        groups.append((["inlier_prior"], texts))
+    return groups
+
+
+def _where(used: Mask, texts: list[list[str]]) -> list[list[str]]:
+    """Lines of cells, empty where they are not used."""
+    return [row if u else [""] * len(row) for row, u in zip(texts, used.tolist(), strict=True)]
 
 
 def _at_identity(poses: Poses | None) -> bool:
@@ -151,4 +187,4 @@ def _precision_columns(name: str, value: Array, used: Mask, d: int) -> tuple[lis
     else:
         upper = np.triu_indices(d)
         names, values = [f"{name}_{pair}" for pair in PAIRS[d]], value[:, upper[0], upper[1]]
-    return names, [row if u else [""] * len(names) for row, u in zip(_texts(values), used, strict=True)]
+    return names, _where(used, _texts(values))

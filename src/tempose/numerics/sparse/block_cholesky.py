@@ -55,6 +55,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _ALONE = 1e9  # operations, a tenth of a second: patterns that take less are left to the thread that asks
+_WORTH_RELEASING = 1 << 24  # numbers, 128 MB
 _MOST_TASKS = 32  # about: more balance better and need more memory
 
 
@@ -222,6 +223,11 @@ class Symbolic:
             self._spare.append(values)
             raise NotPositiveDefiniteError(int(self.order[broken]))
         return Factor(self, values)
+
+    def release(self) -> None:
+        """Give back the memory of a factor that is no longer used, where it is worth it: the next factor takes fresh one."""
+        if self.nonzeros > _WORTH_RELEASING:
+            self._spare.clear()
 
     def __repr__(self) -> str:
         supernodes = len(self._tree.start) - 1
