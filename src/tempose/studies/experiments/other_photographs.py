@@ -26,8 +26,9 @@ from tempose.sfm.accuracy import camera_errors
 from tempose.sfm.adjusted import AdjustedOptions, adjust_database
 from tempose.sfm.given import GivenModel, with_error_bars
 from tempose.sfm.mapping import MappingOptions
-from tempose.sfm.placing import georeference, gps_ties
+from tempose.sfm.placing import georeference
 from tempose.sfm.scene import Scene
+from tempose.sfm.ties import gps_ties
 from tempose.studies import figures, photographs
 from tempose.studies.experiment import DataMissing, Experiment, Result, RunOptions, as_text, data_folder
 from tempose.studies.store import Cell, Row
