@@ -82,6 +82,9 @@ FRESH = {
     "compare g.g2o --methods gtsm": "unknown method 'gtsm': choose from tree",
     "merge g.g2o -o m.g2o": "g2o files hold integers only; write .csv",
     "export folder c.csv": "folder: no result here (there is no result.json)",
+    "view g.g2o": "a file; give the directory that 'tempose sfm' wrote",
+    "sfm g.g2o -o s": "not a COLMAP database; expected one, a COLMAP model, or a folder of photographs",
+    "sfm photo.jpg -o s": "not a COLMAP database; expected one, a COLMAP model, or a folder of photographs",
     "view nowhere": "there is no reconstruction here; make one with 'tempose sfm IMAGES -o DIR'",
     "sfm folder -o s": "there are no images here; give a folder with at least two",
     "experiment madrid -o m": "needs the data set madrid: set TEMPOSE_DATA to the folder that has it (tempose data",
@@ -112,7 +115,7 @@ def first_hour(tmp_path_factory):
 
 @pytest.mark.parametrize("words", FRESH)
 def test_a_mistake_of_the_first_hour_gets_one_line_and_leaves_nothing(words, first_hour, capsys, monkeypatch):
-    if words.startswith("sfm folder"):
+    if words.startswith("sfm"):
         pytest.importorskip("pycolmap", reason="no pycolmap (pip install '.[sfm]')")  # without it, that is what is said
     monkeypatch.chdir(first_hour)
     monkeypatch.delenv("TEMPOSE_DATA", raising=False)

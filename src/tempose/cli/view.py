@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 from tempose.cli import console
 from tempose.cli.commands import Commands, add_command
@@ -29,10 +30,18 @@ def add_parser(commands: Commands, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show a reconstruction in the browser until interrupted."""
+    from tempose.errors import ParseError
     from tempose.report.live import serve
-    from tempose.sfm.files import load_scene
+    from tempose.sfm.files import SCENE, load_scene
 
-    scene = load_scene(arguments.directory)
+    home = Path(arguments.directory)
+    if home.is_file() and home.suffix != ".npz":
+        raise ParseError(home, None, "a file; give the directory that 'tempose sfm' wrote")
+    if not (home / SCENE).is_file() and (home / "report.html").is_file():
+        raise ParseError(
+            home, None, "no reconstruction of photographs, which is what view shows; look at its report.html"
+        )
+    scene = load_scene(home)
     viewer = serve(scene, arguments.port, arguments.colours)
     address = viewer.address
     console.table(

@@ -136,7 +136,7 @@ def test_what_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match="no such file"):
         read_database(tmp_path / "none.db")
     (tmp_path / "text.db").write_text("not SQLite")
-    with pytest.raises(ParseError, match="cannot be read as a COLMAP database"):
+    with pytest.raises(ParseError, match="not a COLMAP database"):
         read_database(tmp_path / "text.db")
     with closing(sqlite3.connect(tmp_path / "torn.db")) as connection:
         connection.execute("CREATE TABLE matches (pair_id INTEGER)")

@@ -47,11 +47,22 @@ class ColmapDatabase:
     n_guessed: int
 
 
+_SQLITE = b"SQLite format 3\0"
+
+
 def read_database(path: PathLike) -> ColmapDatabase:
     """Read cameras, keypoints and putative matches (before any verification)."""
     path = Path(path)
     if not path.is_file():
         raise ParseError(path, None, "no such file; expected a COLMAP database")
+    with open(path, "rb") as file:
+        head = file.read(len(_SQLITE))
+    if head and not _SQLITE.startswith(head):  # an empty file is an empty database
+        raise ParseError(
+            path,
+            None,
+            "not a COLMAP database; expected one, a COLMAP model, or a folder of photographs (a graph is for 'tempose solve')",
+        )
     try:
         with closing(_open(path)) as connection:
             return _read(connection)
