@@ -91,7 +91,8 @@ def corners_of(graph: PoseGraph, kept: Mask, rng: np.random.Generator) -> Index:
         here = order[start[a] : start[a + 1]]
         first, second = np.triu_indices(len(here), 1)
         b, c = other[here[first]], other[here[second]]
-        near = np.isin(b * graph.n_nodes + c, joined)
+        pair = b * graph.n_nodes + c
+        near = joined[np.minimum(np.searchsorted(joined, pair), len(joined) - 1)] == pair
         one, two = here[first[near]], here[second[near]]
         found.append(np.stack([np.full(len(one), a), edge[one], end[one], edge[two], end[two]], axis=1))
         count += len(one)
