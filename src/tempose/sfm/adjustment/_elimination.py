@@ -2,7 +2,7 @@
 
 Observations are sorted by point, those of point p are ``first[p]:first[p+1]``. Observation k depends on its point, on the node
 ``frame[k]`` by ``by_frame[k]`` (2, 6), and on the nodes ``camera_first[k]`` to ``camera_last[k] - 1`` by six columns of
-``by_camera[k]`` each. Points, and rows of the matrix, do not depend on each other, so any number of threads gives the same bits.
+``by_camera[k]`` each. Points, and shares of them, do not depend on each other, so any number of threads gives the same bits.
 """
 
 from __future__ import annotations
@@ -55,31 +55,6 @@ def point_inverses(first: Any, weight: Any, by_point: Any, least: Any, V: Any, i
 
 
 @inlined
-def _joined(nodes: Any, count: Any, node: Any) -> Any:
-    """Put a node into the first ``count`` of ascending nodes, unless it is there; returns how many there are then."""
-    at = count
-    while at > 0 and nodes[at - 1] > node:
-        at -= 1
-    if at > 0 and nodes[at - 1] == node:
-        return count
-    for k in range(count, at, -1):
-        nodes[k] = nodes[k - 1]
-    nodes[at] = node
-    return count + 1
-
-
-@inlined
-def _nodes(begin: Any, end: Any, frame: Any, camera_first: Any, camera_last: Any, nodes: Any) -> Any:
-    """Nodes that observations ``begin`` to ``end`` depend on, ascending; returns how many."""
-    count = 0
-    for k in range(begin, end):
-        count = _joined(nodes, count, frame[k])
-        for c in range(camera_first[k], camera_last[k]):
-            count = _joined(nodes, count, c)
-    return count
-
-
-@inlined
 def _found(nodes: Any, low: Any, high: Any, node: Any) -> Any:
     """Where a node stands in ascending nodes, between two places."""
     while low < high:
@@ -91,16 +66,72 @@ def _found(nodes: Any, low: Any, high: Any, node: Any) -> Any:
     return low
 
 
+@inlined
+def _joined(nodes: Any, begin: Any, count: Any, node: Any) -> Any:
+    """Put a node among ``count`` ascending ones, unless it is there; returns how many there are then."""
+    at = begin + count
+    while at > begin and nodes[at - 1] > node:
+        at -= 1
+    if at > begin and nodes[at - 1] == node:
+        return count
+    for k in range(begin + count, at, -1):
+        nodes[k] = nodes[k - 1]
+    nodes[at] = node
+    return count + 1
+
+
 @kernel(parallel=True)
-def count_links(first: Any, frame: Any, camera_first: Any, camera_last: Any, widest: Any, count: Any) -> None:
-    """How many nodes (p,) each point hangs on; a camera has at most ``widest``."""
+def point_nodes(
+    first: Any, frame: Any, camera_first: Any, camera_last: Any, widest: Any, nodes: Any, count: Any
+) -> None:
+    """Nodes that each point hangs on, ascending, and how many (p,).
+
+    A camera has at most ``widest``, so that there is room for those of point p from ``(1 + widest) first[p]`` on.
+    """
     for p in prange(len(first) - 1):
-        nodes = np.empty((first[p + 1] - first[p]) * (1 + widest), np.int64)
-        count[p] = _nodes(first[p], first[p + 1], frame, camera_first, camera_last, nodes)
+        begin, many = (1 + widest) * first[p], 0
+        for k in range(first[p], first[p + 1]):
+            many = _joined(nodes, begin, many, frame[k])
+            for c in range(camera_first[k], camera_last[k]):
+                many = _joined(nodes, begin, many, c)
+        count[p] = many
+
+
+@kernel
+def pattern(first: Any, widest: Any, nodes: Any, link_first: Any, node: Any, shared: Any) -> None:
+    """Nodes (l,) of all points without gaps, and which share a point: bit b % 64 of ``shared[a, b // 64]``, a < b."""
+    for p in range(len(first) - 1):
+        begin, end = link_first[p], link_first[p + 1]
+        for i in range(begin, end):
+            node[i] = nodes[(1 + widest) * first[p] + i - begin]
+        for i in range(begin, end):
+            for j in range(i + 1, end):
+                shared[node[i], node[j] // 64] |= np.uint64(1) << np.uint64(node[j] % 64)
+
+
+# Whole arrays and places in them, not views: a view counts its users, for which threads wait on each other.
+
+
+@inlined
+def _add_cross(out: Any, at: Any, weight: Any, J: Any, k: Any, start: Any, by_point: Any) -> None:
+    """Add ``w Jᵀ Jₚ`` (6, 3) of observation k, of six columns of its J (2, …)."""
+    for c in range(BLOCK):
+        u, v = weight[k] * J[k, 0, start + c], weight[k] * J[k, 1, start + c]
+        for d in range(3):
+            out[at, c, d] += u * by_point[k, 0, d] + v * by_point[k, 1, d]
+
+
+@inlined
+def _add_block(out: Any, s: Any, e: Any, weight: Any, k: Any, A: Any, a: Any, B: Any, b: Any) -> None:
+    """Add ``w Aᵀ B`` (6, 6) of observation k, of six columns of each."""
+    for c in range(BLOCK):
+        u, v = weight[k] * A[k, 0, a + c], weight[k] * A[k, 1, a + c]
+        for d in range(BLOCK):
+            out[s, e, c, d] += u * B[k, 0, b + d] + v * B[k, 1, b + d]
 
 
 @kernel(parallel=True)
-def links(
+def eliminate(
     first: Any,
     frame: Any,
     camera_first: Any,
@@ -112,138 +143,48 @@ def links(
     inverse: Any,
     link_first: Any,
     node: Any,
-    W: Any,
+    row_first: Any,
+    column: Any,
+    share: Any,
+    most: Any,
     link: Any,
+    block: Any,
 ) -> None:
-    """Nodes (l,) of all points, blocks ``W`` (l, 6, 3) of the normal equations between them, and ``V⁻¹ Wᵀ`` (l, 3, 6)."""
-    widest = by_camera.shape[2] // BLOCK
-    for p in prange(len(first) - 1):
-        begin, end = link_first[p], link_first[p + 1]
-        scratch = np.empty((first[p + 1] - first[p]) * (1 + widest), np.int64)
-        _nodes(first[p], first[p + 1], frame, camera_first, camera_last, scratch)
-        for i in range(begin, end):
-            node[i] = scratch[i - begin]
-            W[i] = 0.0
-        for k in range(first[p], first[p + 1]):
-            _add_cross(W[_found(node, begin, end, frame[k])], weight[k], by_frame[k], 0, by_point[k])
-            for c in range(camera_first[k], camera_last[k]):
-                start = BLOCK * (c - camera_first[k])
-                _add_cross(W[_found(node, begin, end, c)], weight[k], by_camera[k], start, by_point[k])
-        V = inverse[p]
-        for i in range(begin, end):
-            for c in range(BLOCK):
-                x, y, z = W[i, c, 0], W[i, c, 1], W[i, c, 2]
-                for r in range(3):
-                    link[i, r, c] = V[r, 0] * x + V[r, 1] * y + V[r, 2] * z
+    """``K = V⁻¹ Wᵀ`` (l, 3, 6) of all links, and blocks (s, b, 6, 6) of ``U − W K``.
 
-
-@inlined
-def _add_cross(out: Any, weight: Any, J: Any, start: Any, by_point: Any) -> None:
-    """Add ``w Jᵀ Jₚ`` (6, 3), of six columns of J (2, …)."""
-    for c in range(BLOCK):
-        u, v = weight * J[0, start + c], weight * J[1, start + c]
-        for d in range(3):
-            out[c, d] += u * by_point[0, d] + v * by_point[1, d]
-
-
-@inlined
-def _add_block(out: Any, weight: Any, A: Any, a: Any, B: Any, b: Any) -> None:
-    """Add ``w Aᵀ B`` (6, 6), of six columns of each."""
-    for c in range(BLOCK):
-        u, v = weight * A[0, a + c], weight * A[1, a + c]
-        for d in range(BLOCK):
-            out[c, d] += u * B[0, b + d] + v * B[1, b + d]
-
-
-@kernel
-def by_node(node: Any, n: Any, start: Any, order: Any) -> None:
-    """Links in the order of their nodes: those of node a are ``order[start[a]:start[a+1]]``, ascending."""
-    start[:] = 0
-    for i in range(len(node)):
-        start[node[i] + 1] += 1
-    for a in range(n):
-        start[a + 1] += start[a]
-    place = start[:-1].copy()
-    for i in range(len(node)):
-        order[place[node[i]]] = i
-        place[node[i]] += 1
-
-
-@inlined
-def _mark(a: Any, start: Any, order: Any, owner: Any, link_first: Any, node: Any, marked: Any) -> None:
-    """Nodes beyond a that hang on one of its points."""
-    for s in range(start[a], start[a + 1]):
-        i = order[s]
-        for j in range(i + 1, link_first[owner[i] + 1]):
-            marked[node[j]] = True
-
-
-@kernel(parallel=True)
-def count_pairs(start: Any, order: Any, owner: Any, link_first: Any, node: Any, count: Any) -> None:
-    """How many nodes beyond it share a point with each node (n,)."""
-    n = len(count)
-    for t in prange(n):
-        a = t // 2 if t % 2 == 0 else n - 1 - t // 2  # the first have most
-        marked = np.zeros(n, np.bool_)
-        _mark(a, start, order, owner, link_first, node, marked)
-        count[a] = marked.sum()
-
-
-@kernel(parallel=True)
-def matrix(
-    first: Any,
-    frame: Any,
-    camera_first: Any,
-    camera_last: Any,
-    weight: Any,
-    by_frame: Any,
-    by_camera: Any,
-    link_first: Any,
-    node: Any,
-    owner: Any,
-    W: Any,
-    link: Any,
-    start: Any,
-    order: Any,
-    pair_first: Any,
-    second: Any,
-    diagonal: Any,
-    off: Any,
-) -> None:
-    """``U − W V⁻¹ Wᵀ``: blocks (n, 6, 6) of nodes and (e, 6, 6) of pairs, the pairs of node a at ``pair_first[a]``."""
-    n = len(diagonal)
-    for t in prange(n):
-        a = t // 2 if t % 2 == 0 else n - 1 - t // 2
-        marked = np.zeros(n, np.bool_)
-        _mark(a, start, order, owner, link_first, node, marked)
-        place = np.empty(n, np.int64)
-        count = pair_first[a]
-        for b in range(n):
-            if marked[b]:
-                second[count], place[b] = b, count
-                off[count] = 0.0
-                count += 1
-        diagonal[a] = 0.0
-        for s in range(start[a], start[a + 1]):
-            i = order[s]
-            p = owner[i]
+    Share s has the points ``share[s]`` to ``share[s+1] - 1``, with at most ``most`` links each. Blocks of row a are
+    ``row_first[a]:row_first[a+1]``, at ``column`` (b,), itself first.
+    """
+    for s in prange(len(share) - 1):
+        W = np.empty((most, BLOCK, 3))
+        for p in range(share[s], share[s + 1]):
+            begin, end = link_first[p], link_first[p + 1]
+            for i in range(end - begin):
+                for c in range(BLOCK):
+                    for d in range(3):
+                        W[i, c, d] = 0.0
             for k in range(first[p], first[p + 1]):
-                if frame[k] == a:
-                    _add_block(diagonal[a], weight[k], by_frame[k], 0, by_frame[k], 0)
-                    for c in range(camera_first[k], camera_last[k]):
-                        _add_block(
-                            off[place[c]], weight[k], by_frame[k], 0, by_camera[k], BLOCK * (c - camera_first[k])
-                        )
-                elif camera_first[k] <= a < camera_last[k]:
-                    own = BLOCK * (a - camera_first[k])
-                    _add_block(diagonal[a], weight[k], by_camera[k], own, by_camera[k], own)
-                    for c in range(a + 1, camera_last[k]):
-                        _add_block(
-                            off[place[c]], weight[k], by_camera[k], own, by_camera[k], BLOCK * (c - camera_first[k])
-                        )
-            for j in range(i, link_first[p + 1]):
-                out = diagonal[a] if j == i else off[place[node[j]]]
-                for r in range(BLOCK):
-                    x, y, z = W[i, r, 0], W[i, r, 1], W[i, r, 2]
-                    for c in range(BLOCK):
-                        out[r, c] -= x * link[j, 0, c] + y * link[j, 1, c] + z * link[j, 2, c]
+                _add_cross(W, _found(node, begin, end, frame[k]) - begin, weight, by_frame, k, 0, by_point)
+                e = row_first[frame[k]]
+                _add_block(block, s, e, weight, k, by_frame, 0, by_frame, 0)
+                for c in range(camera_first[k], camera_last[k]):
+                    at = BLOCK * (c - camera_first[k])
+                    _add_cross(W, _found(node, begin, end, c) - begin, weight, by_camera, k, at, by_point)
+                    e = _found(column, row_first[frame[k]], row_first[frame[k] + 1], c)
+                    _add_block(block, s, e, weight, k, by_frame, 0, by_camera, at)
+                    for d in range(c, camera_last[k]):
+                        e, other = _found(column, row_first[c], row_first[c + 1], d), BLOCK * (d - camera_first[k])
+                        _add_block(block, s, e, weight, k, by_camera, at, by_camera, other)
+            for i in range(begin, end):
+                for c in range(BLOCK):
+                    x, y, z = W[i - begin, c, 0], W[i - begin, c, 1], W[i - begin, c, 2]
+                    for r in range(3):
+                        link[i, r, c] = inverse[p, r, 0] * x + inverse[p, r, 1] * y + inverse[p, r, 2] * z
+            for i in range(begin, end):
+                e, last = row_first[node[i]], row_first[node[i] + 1]
+                for j in range(i, end):
+                    e = _found(column, e, last, node[j])
+                    for r in range(BLOCK):
+                        x, y, z = W[i - begin, r, 0], W[i - begin, r, 1], W[i - begin, r, 2]
+                        for c in range(BLOCK):
+                            block[s, e, r, c] -= x * link[j, 0, c] + y * link[j, 1, c] + z * link[j, 2, c]

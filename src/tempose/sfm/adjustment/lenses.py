@@ -65,17 +65,25 @@ def project(lens: Lens, parameters: Array, point: Array) -> Array:
 def derivatives(lens: Lens, parameters: Array, point: Array, free: Index | None = None) -> tuple[Array, Array]:
     """Derivatives of pixels by the points (k, 2, 3) and by the parameters (k, 2, m): all, or those at the places ``free`` (m,)."""
     free = np.arange(len(parameters)) if free is None else free
-    by_point, by_parameter = np.empty((len(point), 2, 3)), np.empty((len(point), 2, len(free)))
+    by_point, by_parameter = np.empty((len(point), 2, 3)), np.zeros((len(point), 2, len(free)))
     still = point.astype(complex)
     with np.errstate(invalid="ignore", divide="ignore"):
         for k in range(3):
             moved = still.copy()
             moved[:, k] += 1j * _STEP
-            by_point[:, :, k] = lens.project(parameters, moved).imag / _STEP
+            image = lens.project(parameters, moved)
+            by_point[:, :, k] = image.imag / _STEP
         for column, k in enumerate(free):
-            changed = parameters.astype(complex)
-            changed[k] += 1j * _STEP
-            by_parameter[:, :, column] = lens.project(changed, still).imag / _STEP
+            if k in lens.centre:
+                by_parameter[:, lens.centre.index(k), column] = 1.0
+            elif k in lens.focal:  # pixels are a focal length times something, plus the principal point
+                for axis, place in enumerate(lens.centre):
+                    if len(lens.focal) == 1 or lens.focal[axis] == k:
+                        by_parameter[:, axis, column] = (image.real[:, axis] - parameters[place]) / parameters[k]
+            else:
+                changed = parameters.astype(complex)
+                changed[k] += 1j * _STEP
+                by_parameter[:, :, column] = lens.project(changed, still).imag / _STEP
     return by_point, by_parameter
 
 

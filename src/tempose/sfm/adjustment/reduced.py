@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import bsr_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -31,6 +32,7 @@ from tempose.numerics.sparse.block_cholesky import Factor, NotPositiveDefiniteEr
 from tempose.sfm.adjustment import _elimination
 from tempose.sfm.adjustment.linear import BLOCK, Linear
 
+_MOST_SHARES, _MOST_BYTES = 16, 1 << 28  # of the points, each with a matrix of its own until they are summed
 _SOUND = 1e-6  # beyond this ratio the inverse needs no eigenvalues
 _PARALLEL = 1e-10  # ratio of a point's smallest to its largest information: rays within about 1e-5 rad
 
@@ -206,27 +208,38 @@ def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None)
 
     camera = bundle.camera_of[bundle.image_of]
     ends = bundle.first, bundle.frame_of[bundle.image_of], nodes.first[camera], nodes.first[camera + 1]
-    count = np.empty(p, dtype=np.int64)
-    _elimination.count_links(*ends, lin.by_camera.shape[2] // BLOCK, count)
+    widest, count = lin.by_camera.shape[2] // BLOCK, np.empty(p, dtype=np.int64)
+    padded = np.empty((1 + widest) * len(camera), dtype=np.int64)
+    _elimination.point_nodes(*ends, widest, padded, count)
     first = np.concatenate([[0], np.cumsum(count)])
-    node, W, link = np.empty(first[-1], np.int64), np.empty((first[-1], BLOCK, 3)), np.empty((first[-1], 3, BLOCK))
-    _elimination.links(*ends, w, lin.by_frame, lin.by_camera, lin.by_point, inverse, first, node, W, link)
-
-    owner = np.repeat(np.arange(p), count)
-    start, order, beyond = np.empty(n + 1, np.int64), np.empty(len(node), np.int64), np.empty(n, np.int64)
-    _elimination.by_node(node, n, start, order)
-    _elimination.count_pairs(start, order, owner, first, node, beyond)
-    pair_first = np.concatenate([[0], np.cumsum(beyond)])
-    second, diagonal = np.empty(pair_first[-1], np.int64), np.empty((n, BLOCK, BLOCK))
-    off = np.empty((len(second), BLOCK, BLOCK))
-    made_of = w, lin.by_frame, lin.by_camera, first, node, owner, W, link, start, order
-    _elimination.matrix(*ends, *made_of, pair_first, second, diagonal, off)
+    node, shared = np.empty(first[-1], dtype=np.int64), np.zeros((n, -(-n // 64)), dtype=np.uint64)
+    _elimination.pattern(bundle.first, widest, padded, first, node, shared)
+    row, column = _places(shared, n)
+    row_first = np.searchsorted(row, np.arange(n + 1))
+    # as many shares whatever the number of threads: sums have the same bits
+    shares = int(np.clip(_MOST_BYTES // (8 * BLOCK**2 * len(column)), 1, _MOST_SHARES))
+    share, blocks = np.arange(shares + 1) * p // shares, np.zeros((shares, len(column), BLOCK, BLOCK))
+    link = np.empty((len(node), 3, BLOCK))
+    made_of = w, lin.by_frame, lin.by_camera, lin.by_point, inverse, first, node
+    _elimination.eliminate(*ends, *made_of, row_first, column, share, int(count.max(initial=0)), link, blocks)
+    blocks = blocks.sum(axis=0)
+    diagonal, off = blocks[row_first[:-1]], blocks[row < column]
     if prior is not None:
         diagonal.reshape(n, -1)[:, :: BLOCK + 1] += prior.reshape(n, BLOCK)
     spare = nodes.unused
     diagonal[spare // BLOCK, spare % BLOCK, spare % BLOCK] = 1.0
-    pairs = np.stack([np.repeat(np.arange(n), beyond), second], axis=1)
+    pairs = np.stack([row, column], axis=1)[row < column]
     return Reduced(lin, w, inverse, unknown, node, first, link, diagonal, off, pairs)
+
+
+def _places(shared: NDArray[np.uint64], n: int) -> tuple[Index, Index]:
+    """Rows and columns of all blocks on and above the diagonal, from the bits of which nodes share a point."""
+    rows, columns = [], []
+    for a, bits in enumerate(shared):
+        beyond = np.flatnonzero(np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little")[:n])
+        columns.append(np.concatenate([[a], beyond]))
+        rows.append(np.full(1 + len(beyond), a))
+    return np.concatenate(rows), np.concatenate(columns)
 
 
 def _inverses(lin: Linear, weight: Array) -> tuple[Array, Mask]:
