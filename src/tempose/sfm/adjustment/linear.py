@@ -13,7 +13,9 @@ its frame as one body,
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from tempose.sfm.adjustment.problem import Bundle
 
 BLOCK = 6
 """Unknowns of a node: a frame's rotation and place, or up to six parameters of a camera."""
-_AT_ONCE = 8192  # observations: what is made of them stays in a processor's cache
+_AT_ONCE = 16384  # observations: what is made of them stays in a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,20 +113,24 @@ def linearise(bundle: Bundle) -> Linear:
     camera_from_world = np.ascontiguousarray(np.swapaxes(quat.to_matrix(poses.wxyz), 1, 2))
     seen = bundle.image_of, bundle.point_of, bundle.position
     camera_coordinates(camera_from_world, poses.position, *seen, y)
-    seen_by = bundle.camera_of[bundle.image_of]
 
-    def differentiate(part: tuple[int, Index]) -> None:
+    def differentiate(part: tuple[int, Any]) -> None:
         row, here = part
         camera, free = bundle.cameras[row], nodes.free[row]
         residual[here] = project(camera.lens, camera.parameters, y[here]) - bundle.pixel[here]
         by_point[here], by_parameter = derivatives(camera.lens, camera.parameters, y[here], free)
         by_camera[here, :, : len(free)] = by_parameter
 
-    parts = []
-    for row in range(len(bundle.cameras)):
-        here = np.flatnonzero(seen_by == row)
-        parts += [(row, here[start : start + _AT_ONCE]) for start in range(0, len(here), _AT_ONCE)]
-    for _ in on_threads(differentiate, parts) if len(parts) > len(bundle.cameras) else map(differentiate, parts):
+    parts: list[tuple[int, Any]] = []
+    if len(bundle.cameras) == 1:
+        parts = [(0, slice(start, start + _AT_ONCE)) for start in range(0, k, _AT_ONCE)]
+    else:
+        seen_by = bundle.camera_of[bundle.image_of]
+        order = np.argsort(seen_by, kind="stable")
+        first = np.searchsorted(seen_by[order], np.arange(len(bundle.cameras) + 1)).tolist()
+        for row, (begin, end) in enumerate(itertools.pairwise(first)):
+            parts += [(row, order[at : min(at + _AT_ONCE, end)]) for at in range(begin, end, _AT_ONCE)]
+    for _ in on_threads(differentiate, parts) if k > 4 * _AT_ONCE else map(differentiate, parts):
         pass
     arm_from = bundle.frame_position[bundle.frame_of]
     chain(camera_from_world, arm_from, *seen, residual, by_point, by_camera, by_frame, kept)
