@@ -188,3 +188,76 @@ def eliminate(
                         x, y, z = W[i - begin, r, 0], W[i - begin, r, 1], W[i - begin, r, 2]
                         for c in range(BLOCK):
                             block[s, e, r, c] -= x * link[j, 0, c] + y * link[j, 1, c] + z * link[j, 2, c]
+
+
+@kernel(parallel=True)
+def pull(
+    first: Any,
+    frame: Any,
+    camera_first: Any,
+    camera_last: Any,
+    weight: Any,
+    by_frame: Any,
+    by_camera: Any,
+    by_point: Any,
+    inverse: Any,
+    link_first: Any,
+    node: Any,
+    link: Any,
+    share: Any,
+    column: Any,
+    displacement: Any,
+    out: Any,
+    own: Any,
+) -> None:
+    """What displaced image points (k, 2, m) pull at: right-hand sides (s, 6 n, …), and own shifts (p, 3, m) of the points.
+
+    The displacements of point p act on the columns from ``column[p]`` on.
+    """
+    m = displacement.shape[2]
+    for s in prange(len(share) - 1):
+        force = np.empty((3, m))
+        for p in range(share[s], share[s + 1]):
+            to = column[p]
+            force[:] = 0.0
+            for k in range(first[p], first[p + 1]):
+                for r in range(2):
+                    for c in range(BLOCK):
+                        x, row = weight[k] * by_frame[k, r, c], BLOCK * frame[k] + c
+                        for d in range(m):
+                            out[s, row, to + d] += x * displacement[k, r, d]
+                    for c in range(BLOCK * (camera_last[k] - camera_first[k])):
+                        x, row = weight[k] * by_camera[k, r, c], BLOCK * camera_first[k] + c
+                        for d in range(m):
+                            out[s, row, to + d] += x * displacement[k, r, d]
+                    for c in range(3):
+                        x = weight[k] * by_point[k, r, c]
+                        for d in range(m):
+                            force[c, d] += x * displacement[k, r, d]
+            for i in range(link_first[p], link_first[p + 1]):
+                for c in range(BLOCK):
+                    row = BLOCK * node[i] + c
+                    for r in range(3):
+                        x = link[i, r, c]
+                        for d in range(m):
+                            out[s, row, to + d] -= x * force[r, d]
+            for r in range(3):
+                for d in range(m):
+                    own[p, r, d] = (
+                        inverse[p, r, 0] * force[0, d] + inverse[p, r, 1] * force[1, d] + inverse[p, r, 2] * force[2, d]
+                    )
+
+
+@kernel(parallel=True)
+def follow(link_first: Any, node: Any, link: Any, x: Any, out: Any) -> None:
+    """``−K x`` (p, 3, m): how points follow frames and cameras that are displaced by x (6 n, m)."""
+    m = x.shape[1]
+    for p in prange(len(link_first) - 1):
+        for r in range(3):
+            for d in range(m):
+                out[p, r, d] = 0.0
+            for i in range(link_first[p], link_first[p + 1]):
+                for c in range(BLOCK):
+                    y, row = link[i, r, c], BLOCK * node[i] + c
+                    for d in range(m):
+                        out[p, r, d] -= y * x[row, d]

@@ -19,11 +19,11 @@ A depth that no observation knows (parallel rays) takes no part: it is left out 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import bsr_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from tempose._typing import Array, Index, Mask
@@ -32,7 +32,7 @@ from tempose.numerics.sparse.block_cholesky import Factor, NotPositiveDefiniteEr
 from tempose.sfm.adjustment import _elimination
 from tempose.sfm.adjustment.linear import BLOCK, Linear
 
-_MOST_SHARES, _MOST_BYTES = 16, 1 << 28  # of the points, each with a matrix of its own until they are summed
+_MOST_SHARES, _MOST_BYTES = 16, 1 << 28  # of points, and what their results take together
 _SOUND = 1e-6  # beyond this ratio the inverse needs no eigenvalues
 _PARALLEL = 1e-10  # ratio of a point's smallest to its largest information: rays within about 1e-5 rad
 
@@ -73,18 +73,9 @@ class Reduced:
 
         ``group`` (k,) from 0 to ``count`` − 1; all observations of a point must be in one group.
         """
-        lin, n = self.linear, self.linear.nodes.count
-        pull = self.weight[:, None] * residual
-        out = np.zeros((n * count, BLOCK))
-        for part in _parts(lin):
-            here = part.here
-            out += _sums(part.node * count + group[here], np.einsum("kab,ka->kb", part.J, pull[here]), n * count)
-        of_point = np.zeros(len(self.unknown), dtype=np.int64)
-        of_point[lin.bundle.point_of] = group
-        owner = self.link_owner
-        pulled = np.einsum("lab,la->lb", self.link, self._point_pull(pull)[owner])
-        out -= _sums(self.link_node * count + of_point[owner], pulled, n * count)
-        return np.ascontiguousarray(np.swapaxes(out.reshape(n, count, BLOCK), 1, 2)).reshape(BLOCK * n, count)
+        column = np.zeros(len(self.unknown), dtype=np.int64)
+        column[self.linear.bundle.point_of] = group
+        return self._pull(residual[:, :, None], column, count)[0]
 
     def pull(self, displacement: Array) -> tuple[Array, Array]:
         """Right-hand sides (6 n, m) and own shifts of points (p, 3, m) of displaced image points (k, 2, m).
@@ -92,37 +83,29 @@ class Reduced:
         Points seen at other places by δ pull as residuals of −δ do: frames and cameras move by ``S⁻¹`` times the right-hand
         sides, points by their own shift and as they follow (:meth:`follow`).
         """
-        lin, n, m = self.linear, self.linear.nodes.count, displacement.shape[2]
-        force = self.weight[:, None, None] * displacement
-        out = np.zeros((BLOCK * n, m))
-        for part in _parts(lin):
-            out += _derivatives(part.J, part.node, n).T @ force[part.here].reshape(-1, m)
-        p = len(self.unknown)
-        own = (_derivatives(lin.by_point, lin.bundle.point_of, p).T @ force.reshape(-1, m)).reshape(p, 3, m)
-        links = bsr_array((self.link, self.link_node, self.link_first), shape=(3 * p, BLOCK * n))
-        out -= links.T @ own.reshape(3 * p, m)
-        return out, np.einsum("pab,pbm->pam", self.point_inverse, own)
+        return self._pull(displacement, np.zeros(len(self.unknown), dtype=np.int64), displacement.shape[2])
 
-    @property
-    def link_owner(self) -> Index:
-        """The point of each link (l,)."""
-        return np.repeat(np.arange(len(self.unknown)), np.diff(self.link_first))
+    def _pull(self, displacement: Array, column: Index, count: int) -> tuple[Array, Array]:
+        """The same where the displacements (k, 2, m) of each point act on the columns from ``column`` (p,) on, of ``count``."""
+        lin, p, rows = self.linear, len(self.unknown), BLOCK * self.linear.nodes.count
+        share = _shares(p, 8 * rows * count)
+        out, own = np.zeros((len(share) - 1, rows, count)), np.empty((p, 3, displacement.shape[2]))
+        made_of = self.weight, lin.by_frame, lin.by_camera, lin.by_point, self.point_inverse
+        links = self.link_first, self.link_node, self.link
+        given = np.ascontiguousarray(displacement)
+        _elimination.pull(*_ends(lin), *made_of, *links, share, column, given, out, own)
+        return out.sum(axis=0), own
 
     def own_decrease(self, residual: Array) -> float:
         """What points alone would take from the sum of squares, frames and cameras held: ``bᵀ V⁻¹ b`` with ``b = Jᵀ w r``."""
-        pull = self._point_pull(self.weight[:, None] * residual)
-        return float(np.einsum("pa,pab,pb->", pull, self.point_inverse, pull))
-
-    def _point_pull(self, pull: Array) -> Array:
-        lin = self.linear
-        return _sums(lin.bundle.point_of, np.einsum("kab,ka->kb", lin.by_point, pull), len(self.unknown))
+        own = self.pull(residual[:, :, None])[1][self.linear.bundle.point_of, :, 0]
+        return float(np.einsum("k,ka,kab,kb->", self.weight, residual, self.linear.by_point, own))
 
     def follow(self, x: Array) -> Array:
         """How points follow (p, 3, m) when frames and cameras are displaced by x (6 n, m)."""
-        blocks = x.reshape(len(x) // BLOCK, BLOCK, x.shape[1])
-        moved = np.einsum("lab,lbm->lam", self.link, blocks[self.link_node])
-        summed = _sums(self.link_owner, moved.reshape(len(moved), -1), len(self.unknown))
-        return -summed.reshape(len(summed), 3, x.shape[1])
+        out = np.empty((len(self.unknown), 3, x.shape[1]))
+        _elimination.follow(self.link_first, self.link_node, self.link, np.ascontiguousarray(x), out)
+        return out
 
     def factor(self) -> Factor:
         """Cholesky factor of S with one gauge pinned: the first frame, and the scale by the frame farthest from it.
@@ -169,23 +152,20 @@ _REMEDY = (
 )
 
 
-class _Part(NamedTuple):
-    """Observations that depend on one kind of node: their rows, the node of each, and derivatives (k, 2, 6)."""
-
-    here: Index
-    node: Index
-    J: Array
-
-
-def _parts(lin: Linear) -> list[_Part]:
-    """The frame of every observation, then the first, second, … node of its camera, where there is one."""
+def _ends(lin: Linear) -> tuple[Index, Index, Index, Index]:
+    """First observation of each point, and of each observation the node of its frame and the range of its camera's."""
     bundle, first = lin.bundle, lin.nodes.first
     camera = bundle.camera_of[bundle.image_of]
-    parts = [_Part(np.arange(len(camera)), bundle.frame_of[bundle.image_of], lin.by_frame)]
-    for q in range(lin.by_camera.shape[2] // BLOCK):
-        here = np.flatnonzero(first[camera] + q < first[camera + 1])
-        parts.append(_Part(here, first[camera[here]] + q, lin.by_camera[here, :, BLOCK * q : BLOCK * (q + 1)]))
-    return parts
+    return bundle.first, bundle.frame_of[bundle.image_of], first[camera], first[camera + 1]
+
+
+def _shares(p: int, size: int) -> Index:
+    """Bounds of shares of p points: as many whatever the number of threads, so that sums have the same bits.
+
+    Each has a result of its own, of ``size`` bytes, until they are summed.
+    """
+    count = int(np.clip(_MOST_BYTES // max(size, 1), 1, _MOST_SHARES))
+    return np.asarray(np.arange(count + 1) * p // count)
 
 
 def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None) -> Reduced:
@@ -206,19 +186,17 @@ def reduce(lin: Linear, weight: Array | None = None, prior: Array | None = None)
     inverse, unknown = _inverses(lin, w)
     unknown |= np.bincount(bundle.point_of[lin.kept], minlength=p) < 2
 
-    camera = bundle.camera_of[bundle.image_of]
-    ends = bundle.first, bundle.frame_of[bundle.image_of], nodes.first[camera], nodes.first[camera + 1]
+    ends = _ends(lin)
     widest, count = lin.by_camera.shape[2] // BLOCK, np.empty(p, dtype=np.int64)
-    padded = np.empty((1 + widest) * len(camera), dtype=np.int64)
+    padded = np.empty((1 + widest) * len(w), dtype=np.int64)
     _elimination.point_nodes(*ends, widest, padded, count)
     first = np.concatenate([[0], np.cumsum(count)])
     node, shared = np.empty(first[-1], dtype=np.int64), np.zeros((n, -(-n // 64)), dtype=np.uint64)
     _elimination.pattern(bundle.first, widest, padded, first, node, shared)
     row, column = _places(shared, n)
     row_first = np.searchsorted(row, np.arange(n + 1))
-    # as many shares whatever the number of threads: sums have the same bits
-    shares = int(np.clip(_MOST_BYTES // (8 * BLOCK**2 * len(column)), 1, _MOST_SHARES))
-    share, blocks = np.arange(shares + 1) * p // shares, np.zeros((shares, len(column), BLOCK, BLOCK))
+    share = _shares(p, 8 * BLOCK**2 * len(column))
+    blocks = np.zeros((len(share) - 1, len(column), BLOCK, BLOCK))
     link = np.empty((len(node), 3, BLOCK))
     made_of = w, lin.by_frame, lin.by_camera, lin.by_point, inverse, first, node
     _elimination.eliminate(*ends, *made_of, row_first, column, share, int(count.max(initial=0)), link, blocks)
@@ -252,21 +230,9 @@ def _inverses(lin: Linear, weight: Array) -> tuple[Array, Mask]:
     return inverse, unknown
 
 
-def _derivatives(J: Array, node: Index, count: int) -> bsr_array:
-    """Derivatives (k, 2, b) as a sparse matrix (2 k, b count)."""
-    k, _, b = J.shape
-    return bsr_array((J, node, np.arange(k + 1)), shape=(2 * k, b * count))
-
-
 def _known_inverse(V: Array) -> tuple[Array, Mask]:
     """Inverses of (p, 3, 3) information, directions of no information left out, and which points have such."""
     value, vector = np.linalg.eigh(V)
     known = value > _PARALLEL * np.maximum(value[:, -1:], 1e-300)
     inverse = np.einsum("pab,pb,pcb->pac", vector, np.where(known, 1.0 / np.where(known, value, 1.0), 0.0), vector)
     return inverse, ~known.all(axis=1)
-
-
-def _sums(index: Index, values: Array, count: int) -> Array:
-    """Sums (count, m) of the rows of values (k, m) that have the same index (k,)."""
-    k = len(index)
-    return np.asarray(csr_array((np.ones(k), index, np.arange(k + 1)), shape=(k, count)).T @ values)
