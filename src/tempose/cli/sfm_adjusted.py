@@ -56,7 +56,9 @@ def _refined(arguments: argparse.Namespace, default: tuple[str, ...]) -> tuple[s
 def _model_error(arguments: argparse.Namespace) -> ModelError:
     from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
 
-    return ModelError(LENS_ERROR if arguments.lens_error is None else arguments.lens_error, arguments.calibration_error)
+    if arguments.lens_error is None:
+        return ModelError(LENS_ERROR, arguments.calibration_error)
+    return ModelError(arguments.lens_error, arguments.calibration_error, estimate=False)
 
 
 def _adjust(
@@ -201,6 +203,7 @@ def _tell(
         *words.making(given),
         *words.left_out(given),
         *words.held(given),
+        *words.lens(given),
         *(words.doubt(one, given) for one in given.doubts if not one.is_fatal),
     )
     trust, why = words.judgement(given)

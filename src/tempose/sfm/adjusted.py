@@ -102,6 +102,8 @@ def adjust_database(
         mapped = map_database(database, home, options.mapping, progress)
         seconds["mapping"] = time.perf_counter() - began
         done = _calibrated(mapped, options, progress)
+        if options.mapping.mapper == "auto" and mapped.mapper == "incremental" and mapped.mostly_alone:
+            mapped, done = _better_of_both(mapped, done, database, Path(scratch), options, progress)
         n_zoomed = sum(zoomed(one.found.posterior) for one in done)
         differ = (n_zoomed or mapped.is_scattered) and not mapped.mostly_one_homography
         if differ and mapped.shares_cameras and "focal" in options.mapping.refined:
@@ -133,6 +135,30 @@ class _Done(NamedTuple):
     row: int
     model: Any
     found: Calibrated
+
+
+def _better_of_both(
+    mapped: Mapped, done: list[_Done], database: Path, scratch: Path, options: AdjustedOptions, progress: ProgressHook
+) -> tuple[Mapped, list[_Done]]:
+    """The model of the incremental mapper, or the global one's.
+
+    Where each photograph has a camera of its own, nothing holds focal lengths together, and which matches a mapper takes for
+    right decides them. Of models with as many photographs the one is kept whose noise, with what neighbours share, is less.
+    """
+    home = scratch / "other"
+    home.mkdir()
+    other = map_database(database, home, replace(options.mapping, mapper="global"), progress)
+    if len(other.largest) < len(mapped.largest):
+        return mapped, done
+    found = _calibrated(other, options, progress)
+
+    def noise(models: list[_Done]) -> float:
+        one = models[0].found.posterior
+        return one.clustering * one.sigma_px**2
+
+    if found and (not done or len(other.largest) > len(mapped.largest) or noise(found) < noise(done)):
+        return other, found
+    return mapped, done
 
 
 def _calibrated(mapped: Mapped, options: AdjustedOptions, progress: ProgressHook) -> list[_Done]:

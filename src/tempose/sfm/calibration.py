@@ -28,7 +28,8 @@ from tempose.sfm.adjustment.lenses import lens_of
 from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
 from tempose.sfm.adjustment.problem import bundle_again, bundle_of, free_parameters
 from tempose.sfm.adjustment.readjust import readjust
-from tempose.sfm.adjustment.systematic import ModelError
+from tempose.sfm.adjustment.residual_fields import with_lens_error
+from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
 from tempose.sfm.options import CALIBRATION_ERROR
 
 LADDER = ("SIMPLE_RADIAL", "RADIAL", "OPENCV")
@@ -121,7 +122,7 @@ def calibrate(
 
     loss_px, found = adjusted()
     if not choose or "distortion" not in refined or "focal" not in refined:
-        return Calibrated(found, loss_px, refined, None, ())
+        return Calibrated(with_lens_error(found), loss_px, refined, None, ())
     centre_sigma = None
     if "centre" not in refined:
         centre_sigma = centre_width(found)
@@ -133,7 +134,7 @@ def calibrate(
     if taken:
         widen(model, taken[-1])
         loss_px, found = adjusted()
-    return Calibrated(found, loss_px, refined, centre_sigma, trials)
+    return Calibrated(with_lens_error(found), loss_px, refined, centre_sigma, trials)
 
 
 # ---------------------------------------------------------------------- the principal point
@@ -236,7 +237,8 @@ def zooms(found: BundlePosterior) -> Array:
         own = np.isin(np.arange(len(camera.free)), camera.lens.focal) & camera.free
         cameras.append(replace(camera, free=own))
     apart = replace(bundle, cameras=tuple(cameras), camera_of=np.arange(len(bundle.names)))
-    lens = replace(found.options.error, calibration=0.0)  # what they have in common they were not taken to have
+    # what they have in common they were not taken to have; and residuals of zooms that differ are none of a lens
+    lens = replace(found.options.error, lens=min(found.options.error.lens, LENS_ERROR), calibration=0.0)
     own = posterior_of(apart, replace(found.options, error=lens))
     out = np.zeros(len(bundle.names))
     sigma = np.full(len(out), np.inf)

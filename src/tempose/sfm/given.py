@@ -23,6 +23,7 @@ from tempose.io.colmap.model import open_model, what_is_seen
 from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
 from tempose.sfm.adjustment.problem import GROUPS, USUAL, Bundle, bundle_of
 from tempose.sfm.adjustment.readjust import readjust
+from tempose.sfm.adjustment.residual_fields import with_lens_error
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import Calibrated
 from tempose.sfm.mapping import Mapped
@@ -38,6 +39,7 @@ _FLAT = 0.01
 _NEARLY_ALL = 0.95
 _OTHER_FOCAL = 0.2
 _VAGUE_ON_A_PLANE = 0.01
+_UNUSUAL_LENS = 4.0  # times what is taken for granted
 
 
 class ModelDoubt(StrEnum):
@@ -55,6 +57,7 @@ class ModelDoubt(StrEnum):
     FLAT = "flat"
     EXIF = "exif"
     LOST = "photographs lost"
+    LENS = "lens"
     NOT_ADJUSTED = "not adjusted"
 
     @property
@@ -175,6 +178,7 @@ class GivenModel:
                 and median_sigma(structure.sigma[structure.good]) < _VAGUE_POINT * structure.diameter
             ),
             ModelDoubt.FOCAL: any(sigma > _VAGUE_FOCAL for sigma in self.focal_sigma if np.isfinite(sigma)),
+            ModelDoubt.LENS: self.posterior.options.error.lens > _UNUSUAL_LENS * self.options.error.lens,
             ModelDoubt.NOT_ADJUSTED: np.median(self.posterior.step_sigmas) > _FAR_FROM_OPTIMUM,
         }
         if self.origin is not None:
@@ -231,7 +235,8 @@ class GivenModel:
             "sigma_px": p.sigma_px,
             "clustering": p.clustering,
             "median_step_sigmas": float(np.median(p.step_sigmas)),
-            "lens_error": self.options.error.lens,
+            "lens_error": p.options.error.lens,
+            "lens_error_estimated": p.options.error.lens != self.options.error.lens,
             "median_sigma_rot_deg": plain(median_sigma(sigma_rot)),
             "median_sigma_pos": plain(median_sigma(sigma_pos)),
             **{f"median_{name}": plain(median_sigma(values)) for name, values in shares.items()},
@@ -292,7 +297,9 @@ def with_error_bars(
     scale = readjust(model, options.refined) if options.readjust else None
     progress(Progress("model", 1, 3))
     bundle = bundle_of(model, options.refined)
-    posterior = posterior_of(bundle, PosteriorOptions(loss_px=scale, error=options.error, seed=options.seed))
+    posterior = with_lens_error(
+        posterior_of(bundle, PosteriorOptions(loss_px=scale, error=options.error, seed=options.seed))
+    )
     progress(Progress("model", 2, 3))
     scene = scene_of(posterior, model)
     progress(Progress("model", 3, 3))

@@ -117,6 +117,12 @@ class Mapped:
         return any(camera.n_photographs > 1 for camera in self.cameras.values())
 
     @property
+    def mostly_alone(self) -> bool:
+        """Whether most photographs are the only one by their camera."""
+        alone = sum(camera.n_photographs == 1 for camera in self.cameras.values())
+        return 2 * alone > len(self.names)
+
+    @property
     def is_scattered(self) -> bool:
         """Whether a tenth of the photographs, and more than one, are not in the largest model."""
         away = len(self.names) - len(self.largest)

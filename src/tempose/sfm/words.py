@@ -10,6 +10,7 @@ import numpy as np
 from tempose.analysis.summary import median_sigma
 from tempose.analysis.trust import Trust
 from tempose.describe import listed
+from tempose.sfm.adjustment.residual_fields import ABSORBED
 from tempose.sfm.calibration import LensTrial
 from tempose.sfm.given import GivenModel, ModelDoubt, focal_lengths
 from tempose.sfm.pairs import Pairs
@@ -256,6 +257,11 @@ def doubt(one: ModelDoubt, given: GivenModel) -> str:
             lost = [] if mapped is None else mapped.lost
             count = 0 if mapped is None else len(mapped.names)
             return f"{len(lost)} of {count} photographs do not hang together with the rest and are left out: {listed(lost, _NAMED)}"
+        case ModelDoubt.LENS:
+            return (
+                "the lenses of these cameras are not what the camera model says, and what cannot be seen of that moves cameras and "
+                "points: error bars are wide for it, and only roughly known"
+            )
         case ModelDoubt.NOT_ADJUSTED:
             return (
                 f"the photographs are {np.median(given.posterior.step_sigmas):.2g}σ (median) from where the least squares of these "
@@ -353,6 +359,19 @@ def held(given: GivenModel) -> tuple[str, ...]:
             line = f"not estimated with the model, and taken as known (of the focal length): {', '.join(parts)}"
             lines[line] = lines.get(line, 0) + 1
     return tuple(f"{count} camera{'s' if count > 1 else ''}: {line}" for line, count in lines.items())
+
+
+def lens(given: GivenModel) -> tuple[str, ...]:
+    """What residuals show of errors of the camera model, where that is more than is taken for granted."""
+    taken, least = given.posterior.options.error.lens, given.options.error.lens
+    if taken == least:
+        return ()
+    side = max(max(camera.size) for camera in given.posterior.bundle.cameras)
+    return (
+        f"lenses bend otherwise than their camera model says, by {taken / ABSORBED:.2g} of the image's larger side as residuals "
+        f"show it ({taken / ABSORBED * side:.2g} px): error bars are for {ABSORBED:g} times that, as cameras and points absorb "
+        f"most of such errors (usual is {least:.2g} in all; --lens-error says otherwise)",
+    )
 
 
 _GROUP = {"focal": "focal length", "centre": "principal point", "distortion": "distortion"}

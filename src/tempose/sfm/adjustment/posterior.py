@@ -16,7 +16,7 @@ where κ makes the plain part as wide as the other, C counts the neighbourhoods,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -205,27 +205,18 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
     """Error bars of a bundle where it stands; nothing is moved."""
     options = options or PosteriorOptions()
     lin = linearise(bundle)
-    # residuals of a fit are smaller than the noise: curvature and scatter are those of residuals as large as the noise
-    noisy = lin.residual * np.sqrt(2.0 * lin.kept.sum() / _freedom(lin))
-    weight, weight_noisy = _weights(lin.residual, options.loss_px), _weights(noisy, options.loss_px)
-    curvature = np.where(lin.kept, weight_noisy**2, 0.0)
-    scatter, fitted = (
-        float(np.sum((w**2 * np.sum(r**2, axis=1))[lin.kept]))
-        for w, r in ((weight_noisy, noisy), (weight, lin.residual))
-    )
+    curvature, pull, scatter, fitted = pulls(lin, options.loss_px)
     sigma_px = options.sigma_px or float(np.sqrt(scatter / (2.0 * curvature.sum())))
     reduced = reduce(lin, curvature, sigma_px**2 * _prior(lin) if options.prior else None)
     inverse = Inverse.of(reduced, options.gauge)
-    pull = lin.residual * (weight / weight_noisy**2)[:, None]  # times the curvature: the loss's derivative
     gradient = reduced.gradient(pull, np.zeros(len(pull), dtype=np.int64), 1)
     step = -inverse.solve(gradient)[:, 0]
     decrease = -float(gradient[:, 0] @ step) + reduced.own_decrease(pull)
     nothing = np.zeros((len(step), 0))
     noise, kappa, cells = Covariance(inverse, sigma_px**2, nothing), 1.0, 0
     if options.sigma_px is None:
-        cells = _n_cells(int(np.sum(~reduced.unknown)))
+        cell, cells = cells_of(bundle, reduced.unknown)
     if cells >= 2:
-        cell = neighbourhoods(np.where(reduced.unknown[:, None], np.nan, bundle.position), cells)
         rest = pull * (cell[bundle.point_of] >= 0)[:, None]
         group = np.maximum(cell[bundle.point_of], 0)
         columns = inverse.solve(reduced.gradient(rest, group, cells)) * np.sqrt(
@@ -237,6 +228,54 @@ def posterior_of(bundle: Bundle, options: PosteriorOptions | None = None) -> Bun
         noise = Covariance(inverse, share * kappa * sigma_px**2, np.sqrt(1.0 - share) * columns)
     removed, model = decrease / float(np.sum(curvature[:, None] * pull**2)), _model(lin, inverse, options)
     return BundlePosterior(lin, sigma_px, kappa, cells, noise, model, step, removed, decrease, options)
+
+
+class Pulls(NamedTuple):
+    """How image points pull at the estimate.
+
+    Attributes
+    ----------
+    curvature
+        Of the loss at each image point (k,); 0 where it takes no part.
+    pull
+        (k, 2), pixels; times the curvature: the derivative of the loss.
+    scatter, fitted
+        Sums of squared derivatives, with residuals as large as the noise, and as they are after the fit.
+    """
+
+    curvature: Array
+    pull: Array
+    scatter: float
+    fitted: float
+
+
+def pulls(lin: Linear, loss_px: float | None) -> Pulls:
+    """Curvature and derivative of the loss.
+
+    Residuals of a fit are smaller than the noise: curvature and scatter are those of residuals as large as the noise.
+    """
+    noisy = lin.residual * np.sqrt(2.0 * lin.kept.sum() / _freedom(lin))
+    weight, weight_noisy = _weights(lin.residual, loss_px), _weights(noisy, loss_px)
+    scatter, fitted = (
+        float(np.sum((w**2 * np.sum(r**2, axis=1))[lin.kept]))
+        for w, r in ((weight_noisy, noisy), (weight, lin.residual))
+    )
+    pull = lin.residual * (weight / weight_noisy**2)[:, None]
+    return Pulls(np.where(lin.kept, weight_noisy**2, 0.0), pull, scatter, fitted)
+
+
+def cells_of(bundle: Bundle, unknown: Mask) -> tuple[Index, int]:
+    """The neighbourhood of each point (p,), −1 of those that are unknown (p,), and how many there are."""
+    count = _n_cells(int(np.sum(~unknown)))
+    if count < 2:
+        return np.full(len(unknown), -1), count
+    return neighbourhoods(np.where(unknown[:, None], np.nan, bundle.position), count), count
+
+
+def with_error(found: BundlePosterior, error: ModelError) -> BundlePosterior:
+    """The same with another error of the camera model."""
+    options = replace(found.options, error=error)
+    return replace(found, model=_model(found.linear, found.noise.inverse, options), options=options)
 
 
 def robust_sigma_px(lin: Linear) -> float:

@@ -47,10 +47,13 @@ class ModelError:
     calibration
         Of intrinsics that are held, as :attr:`tempose.sfm.options.SfmOptions.calibration_error`; ``None``: 0.001, or 0.005 for a
         principal point that is in the very middle of the image.
+    estimate
+        Whether the error of the lens may be taken to be larger, if residuals show it (:mod:`.residual_fields`).
     """
 
     lens: float = LENS_ERROR
     calibration: float | None = None
+    estimate: bool = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.lens < 0.01:
@@ -103,29 +106,40 @@ def displacements(bundle: Bundle, error: ModelError, seed: int = 0) -> Array:
     return out
 
 
+def lens_fields(pixel: Array, size: tuple[int, int]) -> Array:
+    """Displacements (k, 2, m) of image points (k, 2) by smooth fields, each of root mean square the image's larger side."""
+    half = 0.5 * np.array(size, dtype=float)
+    at = (pixel - half) / half
+    # of unit mean square over the image's square, whatever part of it has points
+    u, v = (legvander(np.clip(x, -1.0, 1.0), DEGREE) * np.sqrt(2.0 * np.arange(DEGREE + 1) + 1.0) for x in at.T)
+    smooth = [u[:, i] * v[:, j] for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i)]
+    one = max(size) * np.stack(smooth, axis=1)
+    zero = np.zeros_like(one)
+    return np.concatenate([np.stack([one, zero], axis=1), np.stack([zero, one], axis=1)], axis=2)
+
+
 def _fields(bundle: Bundle, row: int, error: ModelError) -> Array:
     """Displacements (k', 2, m) of the image points of one camera."""
     camera = bundle.cameras[row]
     pixel = bundle.pixel[bundle.camera_of[bundle.image_of] == row]
-    size = np.array(camera.size, dtype=float)
-    columns = []
+    columns = [held_fields(camera, pixel, error)]
     if error.lens > 0.0:
-        # of unit mean square over the image's square, whatever part of it has points
-        at = (pixel - 0.5 * size) / (0.5 * size)
-        u, v = (legvander(np.clip(x, -1.0, 1.0), DEGREE) * np.sqrt(2.0 * np.arange(DEGREE + 1) + 1.0) for x in at.T)
-        smooth = [u[:, i] * v[:, j] for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i)]
-        one = error.lens * size.max() * np.stack(smooth, axis=1)
-        zero = np.zeros_like(one)
-        columns += [np.stack([one, zero], axis=1), np.stack([zero, one], axis=1)]
+        columns.insert(0, error.lens * lens_fields(pixel, camera.size))
+    return np.concatenate(columns, axis=2)
+
+
+def held_fields(camera: Camera, pixel: Array, error: ModelError) -> Array:
+    """Displacements (k, 2, m) of image points (k, 2) by 1σ of each of the intrinsics that were held."""
     held = error.of_held(camera)
-    if any(held.values()):
-        ray = (pixel - camera.parameters[list(camera.lens.centre)]) / camera.focal_px
-        shapes = {
-            "focal": [ray],
-            "centre": [np.tile([1.0, 0.0], (len(ray), 1)), np.tile([0.0, 1.0], (len(ray), 1))],
-            "distortion": [ray * np.sum(ray**2, axis=1, keepdims=True)],
-        }
-        columns += [
-            camera.focal_px * sigma * np.stack(shapes[name], axis=2) for name, sigma in held.items() if sigma > 0.0
-        ]
-    return np.concatenate(columns, axis=2) if columns else np.zeros((len(pixel), 2, 0))
+    if not any(held.values()):
+        return np.zeros((len(pixel), 2, 0))
+    ray = (pixel - camera.parameters[list(camera.lens.centre)]) / camera.focal_px
+    shapes = {
+        "focal": [ray],
+        "centre": [np.tile([1.0, 0.0], (len(ray), 1)), np.tile([0.0, 1.0], (len(ray), 1))],
+        "distortion": [ray * np.sum(ray**2, axis=1, keepdims=True)],
+    }
+    return np.concatenate(
+        [camera.focal_px * sigma * np.stack(shapes[name], axis=2) for name, sigma in held.items() if sigma > 0.0],
+        axis=2,
+    )

@@ -30,6 +30,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {"unknown calibration": USUAL, "known cal
 """Intrinsics that COLMAP estimates."""
 KINDS = ("orientation", "position")
 GRID = tuple(float(x) for x in np.geomspace(5e-6, 3e-4, 37))
+FACTORS = tuple(float(x) for x in np.geomspace(1.0, 20.0, 61))
+"""How many times the amplitude that residuals show."""
 BARS = ("plain", "cluster-robust", "with the camera model")
 _PARTS = (slice(0, 3), slice(3, 6))
 
@@ -78,28 +80,43 @@ def table(rows: list[Row]) -> list[Row]:
 
 
 def left_out(rows: list[Row], of: str, settings: Iterable[str]) -> list[Row]:
-    """Rows of every setting (a value of the column ``of``) and kind of error bars, by scene, then all cameras together."""
+    """Rows of every setting (a value of the column ``of``) and kind of error bars, by scene, then all cameras together.
+
+    Amplitudes are chosen on the other scenes, all settings: one for all, or, if rows have the amplitude that residuals show
+    (``shown``), how many times that is taken.
+    """
     scenes = list(dict.fromkeys(row["data"] for row in rows))
     out: list[Row] = []
     for setting, bars in itertools.product(settings, BARS):
         part = [row for row in rows if row[of] == setting and row["bars"] == bars]
         chosen = []
         for scene in scenes:
-            amplitude = likeliest(rows, [one for one in scenes if one != scene]) if bars == BARS[-1] else 0.0
-            chosen += [row for row in part if row["data"] == scene and row["lens_error"] == amplitude]
+            mine = [row for row in part if row["data"] == scene]
+            if bars == BARS[-1]:
+                mine = likeliest(mine, [row for row in rows if row["bars"] == bars and row["data"] != scene])
+            chosen += mine
         out += chosen
         if chosen:
             out.append(_together(chosen, {of: setting, "bars": bars}))
     return out
 
 
-def likeliest(rows: list[Row], scenes: list[str]) -> float:
-    """The amplitude of least surprise on some scenes, all settings; without scenes the middle of the grid."""
-    surprise = dict.fromkeys(GRID, 0.0)
-    for row in rows:
-        if row["bars"] == BARS[-1] and row["data"] in scenes:
-            surprise[row["lens_error"]] += row["surprise"]
-    return min(surprise, key=lambda x: surprise[x]) if scenes else GRID[len(GRID) // 2]
+def likeliest(mine: list[Row], others: list[Row]) -> list[Row]:
+    """Of the rows of one scene and setting the one with the amplitude that is of least surprise on others; else in the middle."""
+    if not mine:
+        return []
+
+    def at(rows: list[Row], value: float) -> Row:
+        return min(rows, key=lambda row: abs(np.log(row["lens_error"] / (value * row.get("shown", 1.0)))))
+
+    if not others:
+        return [mine[len(mine) // 2]]
+    groups: dict[str, list[Row]] = {}
+    for row in others:
+        groups.setdefault(str({k: v for k, v in row.items() if k in ("data", "known", "setting")}), []).append(row)
+    grid = FACTORS if "shown" in mine[0] else GRID
+    best = min(grid, key=lambda x: sum(at(rows, x)["surprise"] for rows in groups.values()))
+    return [at(mine, best) | ({"factor": best} if "shown" in mine[0] else {})]
 
 
 def _together(rows: list[Row], of: dict[str, str]) -> Row:

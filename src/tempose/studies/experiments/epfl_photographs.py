@@ -2,7 +2,7 @@
 
 The EPFL scenes from the same features and verified pairs: COLMAP's incremental mapper and GLOMAP with intrinsics refined (held
 where they are given), and what ``tempose sfm`` makes of the incremental model. The amplitude of the lens fields that a scene is
-judged with is the one that makes the true cameras of the *other* scenes likeliest, as in ``epfl-bundle``.
+judged with is as many times what its residuals show as makes the true cameras of the *other* scenes likeliest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from tempose.io.colmap.model import model_poses, open_model
 from tempose.model.poses import Poses
 from tempose.sfm.adjustment.covariance import Covariance
 from tempose.sfm.adjustment.posterior import BundlePosterior, PosteriorOptions, posterior_of
+from tempose.sfm.adjustment.residual_fields import residual_amplitude
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import calibrate
 from tempose.studies import figures, photographs
 from tempose.studies.coverage import column
 from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
-from tempose.studies.experiments.epfl_bundle import BARS, GRID, KINDS, judged, left_out
+from tempose.studies.experiments.epfl_bundle import BARS, FACTORS, GRID, KINDS, judged, left_out
 from tempose.studies.store import Cell, Row
 
 MAPPERS = ("incremental", "global")
@@ -74,9 +75,10 @@ def error_bars(found: BundlePosterior, truth: Poses) -> list[Row]:
     plain = Covariance(held.noise.inverse, held.sigma_px**2, held.noise.columns[:, :0]).of_images
     off, noise = displaced(found, truth), held.noise.of_images
     rows = [judged(off, plain, BARS[0], 0.0), judged(off, noise, BARS[1], 0.0)]
+    shown = max(residual_amplitude(held), GRID[0] / FACTORS[0])
     for amplitude in GRID:
         total = noise + held.model.of_images + (amplitude / GRID[0]) ** 2 * lens.model.of_images
-        rows.append(judged(off, total, BARS[2], amplitude))
+        rows.append(judged(off, total, BARS[2], amplitude) | {"shown": shown})
     return rows
 
 
@@ -89,7 +91,7 @@ def displaced(found: BundlePosterior, truth: Poses) -> Array:
 
 
 def table(rows: list[Row]) -> list[Row]:
-    """Errors, then error bars of every scene and of all cameras; a scene's amplitude is the likeliest on all other scenes."""
+    """Errors, then error bars of every scene and of all cameras."""
     return [row for row in rows if row["bars"] in METHODS] + left_out(rows, "known", photographs.KNOWN)
 
 
@@ -139,9 +141,13 @@ def text(result: Result) -> str:
             for kind in KINDS
         ]
         parts.append(as_text(lines, "scene", "bars", "value", what))
-    chosen = {line["data"]: line["lens_error"] for line in bars if line["lens_error"]}
-    values = ", ".join(f"{scene} {value:.2g}" for scene, value in chosen.items())
-    return "\n".join([*parts, f"lens error chosen by the others: {values}"])
+    chosen = [line for line in bars if line["lens_error"]]
+    lens = [
+        {"scene": f"{told(one['known'])}, {one['data']}", "what": name, "value": one[column_of]}
+        for one in chosen
+        for name, column_of in (("shown", "shown"), ("times, by the others", "factor"), ("lens error", "lens_error"))
+    ]
+    return "\n".join([*parts, as_text(lens, "scene", "what", "value", "lens")])
 
 
 EXPERIMENT = Experiment(cells, run, table, draw, text, methods=False)

@@ -22,13 +22,12 @@ from tempose.geometry import quaternion as quat
 from tempose.io.colmap.model import model_poses, open_model
 from tempose.io.gps import exif_fixes
 from tempose.model.poses import Poses
+from tempose.sfm import georeference, gps_ties
 from tempose.sfm.accuracy import camera_errors
 from tempose.sfm.adjusted import AdjustedOptions, adjust_database
 from tempose.sfm.given import GivenModel, with_error_bars
 from tempose.sfm.mapping import MappingOptions
-from tempose.sfm.placing import georeference
 from tempose.sfm.scene import Scene
-from tempose.sfm.ties import gps_ties
 from tempose.studies import figures, photographs
 from tempose.studies.experiment import DataMissing, Experiment, Result, RunOptions, as_text, data_folder
 from tempose.studies.store import Cell, Row

@@ -1,7 +1,7 @@
 """Photographs by lenses that bend, by two zooms, and turned ones: EPFL scenes, warped, so that the truth is known.
 
 Nothing is told of the cameras. Beside ``tempose sfm`` stand COLMAP's mappers on the same features and verified pairs; error bars
-are judged as in ``epfl-photographs``, the amplitude of a scene's lens fields chosen by all variants of the other scenes.
+are judged as in ``epfl-photographs``, the factor of a scene's lens fields chosen by all variants of the other scenes.
 """
 
 from __future__ import annotations
