@@ -59,7 +59,7 @@ def residual_amplitude(found: BundlePosterior) -> float:
     return float(_GRID[np.argmin(cost)])
 
 
-class _Part(NamedTuple):
+class _Shown(NamedTuple):
     """One camera, in combinations of fields (q) whose sums have independent noise of equal variance.
 
     ``sums`` (q,) over all image points, by neighbourhood about their mean (c, q); what fields of unit amplitude (q, m), and held
@@ -72,7 +72,7 @@ class _Part(NamedTuple):
     held: Array
 
 
-def _parts(found: BundlePosterior) -> list[_Part]:
+def _parts(found: BundlePosterior) -> list[_Shown]:
     """Some cameras, from those with most image points to those with fewest; none without neighbourhoods."""
     bundle, lin = found.bundle, found.linear
     cell, n_cells = cells_of(bundle, found.noise.inverse.reduced.unknown)
@@ -107,8 +107,9 @@ def _parts(found: BundlePosterior) -> list[_Part]:
         known = cell[bundle.point_of] >= 0
         pulled = np.einsum("k,ka,kam->km", weight[known], pull[known], left[known][:, :, :each])
         np.add.at(sums, cell[bundle.point_of[known]], pulled)
-        z = np.sqrt(scatter / fitted) * sums @ basis
-        out.append(_Part(z.sum(axis=0), z - z.mean(axis=0), basis.T @ M[:, :each], basis.T @ M[:, each:]))
+        z = sums @ basis
+        spread = np.sqrt(scatter / fitted) * (z - z.mean(axis=0))  # residuals of a fit are smaller than the noise
+        out.append(_Shown(z.sum(axis=0), spread, basis.T @ M[:, :each], basis.T @ M[:, each:]))
     return out
 
 
