@@ -16,6 +16,7 @@ EFFICIENT = 2.385
 _MOST_STEPS = 100
 _MOST_ROUNDS = 4
 _SETTLED = 0.05
+_ROUGH, _EXACT = 1e-4, 1e-8  # share of the cost below which a step is the last: to find the scale, and the end
 
 
 def readjust(
@@ -29,14 +30,13 @@ def readjust(
     pycolmap = require("pycolmap", "bundle adjustment")
     before = bundle_of(model, free) if bundle is None else bundle_again(bundle, model, free)
     scale = loss_px or EFFICIENT * robust_sigma_px(linearise(before))
-    for _ in range(_MOST_ROUNDS):
-        _adjust(pycolmap, model, free, scale)
-        found = loss_px or EFFICIENT * robust_sigma_px(linearise(bundle_again(before, model, free)))
+    for _ in range(_MOST_ROUNDS if loss_px is None else 0):
+        _adjust(pycolmap, model, free, scale, _ROUGH)
+        found = EFFICIENT * robust_sigma_px(linearise(bundle_again(before, model, free)))
         if abs(found - scale) < _SETTLED * scale:
             break
         scale = found
-    else:
-        _adjust(pycolmap, model, free, scale)
+    _adjust(pycolmap, model, free, scale, _EXACT)
     after = bundle_again(before, model, free)
     kind = "se3" if after.metric else "sim3"
     fit = align((after.poses.wxyz, after.poses.position), (before.poses.wxyz, before.poses.position), kind)
@@ -46,7 +46,7 @@ def readjust(
     return scale
 
 
-def _adjust(pycolmap: Any, model: Any, free: tuple[str, ...], loss_px: float) -> None:
+def _adjust(pycolmap: Any, model: Any, free: tuple[str, ...], loss_px: float, tolerance: float) -> None:
     settings = pycolmap.BundleAdjustmentOptions()
     settings.print_summary = False
     settings.refine_focal_length = "focal" in free
@@ -58,7 +58,7 @@ def _adjust(pycolmap: Any, model: Any, free: tuple[str, ...], loss_px: float) ->
     ceres.loss_function_scale = loss_px
     ceres.solver_options.num_threads = 1  # with more the last digits, and so the bytes of a result, differ
     ceres.solver_options.max_num_iterations = _MOST_STEPS
-    ceres.solver_options.function_tolerance = 1e-8
+    ceres.solver_options.function_tolerance = tolerance
     ceres.solver_options.gradient_tolerance = 1e-8
     config = pycolmap.BundleAdjustmentConfig()
     for number, image in model.images.items():
