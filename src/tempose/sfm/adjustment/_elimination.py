@@ -55,8 +55,10 @@ def point_inverses(first: Any, weight: Any, by_point: Any, least: Any, V: Any, i
 
 
 @inlined
-def _found(nodes: Any, low: Any, high: Any, node: Any) -> Any:
-    """Where a node stands in ascending nodes, between two places."""
+def found(nodes: Any, low: Any, high: Any, node: Any, likely: Any) -> Any:
+    """Where a node stands in ascending nodes, between two places; ``likely`` is where it would be if none were left out."""
+    if likely < high and nodes[likely] == node:
+        return likely
     while low < high:
         middle = (low + high) // 2
         if nodes[middle] < node:
@@ -64,6 +66,12 @@ def _found(nodes: Any, low: Any, high: Any, node: Any) -> Any:
         else:
             high = middle
     return low
+
+
+@inlined
+def _block(row_first: Any, column: Any, a: Any, b: Any) -> Any:
+    """Which block is in row a and column b."""
+    return found(column, row_first[a], row_first[a + 1], b, row_first[a] + b - a)
 
 
 @inlined
@@ -164,16 +172,16 @@ def eliminate(
                     for d in range(3):
                         W[i, c, d] = 0.0
             for k in range(first[p], first[p + 1]):
-                _add_cross(W, _found(node, begin, end, frame[k]) - begin, weight, by_frame, k, 0, by_point)
+                _add_cross(W, found(node, begin, end, frame[k], end) - begin, weight, by_frame, k, 0, by_point)
                 e = row_first[frame[k]]
                 _add_block(block, s, e, weight, k, by_frame, 0, by_frame, 0)
                 for c in range(camera_first[k], camera_last[k]):
                     at = BLOCK * (c - camera_first[k])
-                    _add_cross(W, _found(node, begin, end, c) - begin, weight, by_camera, k, at, by_point)
-                    e = _found(column, row_first[frame[k]], row_first[frame[k] + 1], c)
+                    _add_cross(W, found(node, begin, end, c, end) - begin, weight, by_camera, k, at, by_point)
+                    e = _block(row_first, column, frame[k], c)
                     _add_block(block, s, e, weight, k, by_frame, 0, by_camera, at)
                     for d in range(c, camera_last[k]):
-                        e, other = _found(column, row_first[c], row_first[c + 1], d), BLOCK * (d - camera_first[k])
+                        e, other = _block(row_first, column, c, d), BLOCK * (d - camera_first[k])
                         _add_block(block, s, e, weight, k, by_camera, at, by_camera, other)
             for i in range(begin, end):
                 for c in range(BLOCK):
@@ -181,9 +189,8 @@ def eliminate(
                     for r in range(3):
                         link[i, r, c] = inverse[p, r, 0] * x + inverse[p, r, 1] * y + inverse[p, r, 2] * z
             for i in range(begin, end):
-                e, last = row_first[node[i]], row_first[node[i] + 1]
                 for j in range(i, end):
-                    e = _found(column, e, last, node[j])
+                    e = _block(row_first, column, node[i], node[j])
                     for r in range(BLOCK):
                         x, y, z = W[i - begin, r, 0], W[i - begin, r, 1], W[i - begin, r, 2]
                         for c in range(BLOCK):

@@ -8,19 +8,7 @@ import numpy as np
 from numba import prange
 
 from tempose._support.compiling import inlined, kernel
-
-
-@inlined
-def _place(first: Any, second: Any, a: Any, b: Any) -> Any:
-    """Where the pair a < b stands in the sorted list of pairs."""
-    low, high = first[a], first[a + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if second[middle] < b:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+from tempose.sfm.adjustment._elimination import found
 
 
 @inlined
@@ -48,7 +36,8 @@ def inherited(
         for j in range(link_first[p], link_first[p + 1]):
             half[:] = 0.0
             for i in range(link_first[p], j):
-                e = _place(pair_first, pair_second, link_node[i], link_node[j])
+                a, b = link_node[i], link_node[j]
+                e = found(pair_second, pair_first[a], pair_first[a + 1], b, pair_first[a] + b - a - 1)
                 _add(link, i, off, e, 1.0, half)
             _add(link, j, diagonal, link_node[j], 0.5, half)
             for r in range(3):
