@@ -17,10 +17,13 @@ from tempose.outliers.explanations import ExplanationSearch, _confirmations, _co
 from tempose.outliers.sequence import Sequence
 
 
-def a_loop_and_its_opposite(seen: int, right: int = 1) -> tuple[tempose.PoseGraph, list[tuple[int, int]]]:
+def a_loop_and_its_opposite(
+    seen: int, right: int = 1, short: float = 0.0
+) -> tuple[tempose.PoseGraph, list[tuple[int, int]]]:
     """A robot walks 40 steps along a square, twice round, and a look-alike says ``seen`` times that it is 3 units off.
 
-    ``right`` true loop closures join the two rounds.
+    ``right`` true loop closures join the two rounds. Three edges over one step and its neighbours are off by ``short``, unless that
+    is 0.
     """
     rng = np.random.default_rng(7)
     build = tempose.GraphBuilder(planar=True)
@@ -55,6 +58,8 @@ def a_loop_and_its_opposite(seen: int, right: int = 1) -> tuple[tempose.PoseGrap
         a, b = 8 + k % 4, 28 + k // 4 % 4
         add(a, b, shift=3.0)
         wrong.append((a, b))
+    for a, b in ((16, 18), (15, 17), (15, 18)) if short else ():
+        add(a, b, shift=short)
     return build.build(), wrong
 
 
@@ -138,6 +143,37 @@ def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:
     agreement = search.clues.agreement(careless)
     scores = [log_score(search.clues, one.evidence, careless, agreement) for one in (straight, pulled)]
     assert pulled.evidence.agreeing.sum() == straight.evidence.agreeing.sum() and scores[0] == scores[1]
+
+
+def test_trusted_links_pay_for_what_they_miss_by() -> None:
+    """As much as their residual is improbable, at most what giving them up costs; without trust they pay nothing there."""
+    graph, _ = a_loop_and_its_opposite(0)
+    paid = []
+    for own in (math.nan, 0.5, 0.9, 0.99, 0.999999):
+        search = search_of(graph, own)
+        straight = search.sequence.chain_poses
+        along = np.linspace(0.0, 1.0, len(straight))[:, None]
+        bent = straight.position + along * [0.04 * len(straight), 0.0, 0.0]  # 4 σ a link
+        poses, links = tempose.Poses(straight.ids, straight.wxyz, bent), search.sequence.is_link
+        one = search.explanation(poses)
+        assert one.fits[links].all() and search.explanation(straight).evidence.bent == pytest.approx(0.0)
+        energy, freedom = search.level.energies(poses)[0][links], np.full(int(links.sum()), 3.0)
+        excess = np.maximum(_core(energy, freedom) - _core(0.5 * freedom, freedom), 0.0)
+        most = 0.0 if math.isnan(own) else math.log(own / (1.0 - own))
+        assert one.evidence.bent == pytest.approx(float(np.minimum(excess, most).sum()))
+        paid.append(one.evidence.bent)
+    assert paid[0] == paid[1] == 0.0 and paid[1] < paid[2] < paid[3] <= paid[4]
+
+
+def test_poses_settle_on_trusted_links() -> None:
+    """Three edges that are off by fifteen σ together bend a link that nobody trusts; trusted ones stay as they are."""
+    graph, _ = a_loop_and_its_opposite(0, short=0.15)
+    largest = []
+    for own in (math.nan, 0.99):
+        search = search_of(graph, own)
+        settled = search._consider(search.sequence.chain_poses)
+        largest.append(float(search.level.energies(settled.poses)[0][search.sequence.is_link].max()))
+    assert largest[0] > 50.0 and largest[1] < 1.0
 
 
 def test_a_trusted_link_is_bent_before_it_is_given_up() -> None:
