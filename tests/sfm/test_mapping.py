@@ -9,6 +9,7 @@ pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 
 from helpers import bundles  # noqa: E402
 from tempose.io.colmap.model import open_model  # noqa: E402
+from tempose.sfm.features import undo_unlikely  # noqa: E402
 from tempose.sfm.mapping import drop_impossible  # noqa: E402
 
 
@@ -29,3 +30,23 @@ def test_a_model_that_can_be_stays_as_it_is() -> None:
     before = [list(camera.params) for camera in model.cameras.values()]
     drop_impossible(model)
     assert model.num_reg_images() == 6 and [list(camera.params) for camera in model.cameras.values()] == before
+
+
+def test_focal_lengths_that_no_lens_has_are_not_taken_from_pairs(tmp_path) -> None:
+    """Too short, too long, likely, and known from elsewhere; of an image of 1000×800 that began with 1200 px."""
+    found = [
+        ("SIMPLE_RADIAL", 137.0, False),
+        ("OPENCV", 5000.0, False),
+        ("SIMPLE_RADIAL", 900.0, False),
+        ("PINHOLE", 137.0, True),
+    ]
+    with pycolmap.Database.open(tmp_path / "database.db") as database:
+        for model, focal, is_known in found:
+            camera = pycolmap.Camera.create_from_model_name(0, model, focal, 1000, 800)
+            camera.has_prior_focal_length = is_known
+            database.write_camera(camera)
+    undo_unlikely(pycolmap, tmp_path / "database.db", [(1200.0, is_known) for _, _, is_known in found])
+    with pycolmap.Database.open(tmp_path / "database.db") as database:
+        after = database.read_all_cameras()
+    assert [camera.mean_focal_length() for camera in after] == [1200.0, 1200.0, 900.0, 137.0]
+    assert list(after[1].params[:4]) == [1200.0, 1200.0, 500.0, 400.0]

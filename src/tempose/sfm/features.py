@@ -365,7 +365,7 @@ def _calibrate(pycolmap: Any, database: Path, begin_anywhere: bool = False) -> l
             (old["start"], old["from_exif"]) if old and old["found"] == one[0] else one
             for old, one in zip_longest(known[: len(now)], now)
         ]
-        _unlikely_undone(pycolmap, database, begun)
+        undo_unlikely(pycolmap, database, begun)
         found = focal_lengths(database)
         known = [
             {"start": start, "from_exif": from_exif, "found": px}
@@ -375,14 +375,18 @@ def _calibrate(pycolmap: Any, database: Path, begin_anywhere: bool = False) -> l
     return [FoundFocalLength(one["found"], one["start"], one["from_exif"]) for one in known]
 
 
-def _unlikely_undone(pycolmap: Any, database: Path, begun: list[tuple[float, bool]]) -> None:
-    """Focal lengths that no common lens has are those of pairs that do not tell: the guess is better."""
+def undo_unlikely(pycolmap: Any, database: Path, begun: list[tuple[float, bool]]) -> None:
+    """Focal lengths that no common lens has are those of pairs that do not tell: the guess is better.
+
+    ``begun`` has the focal length that each camera of the database began with, pixels, and whether that was known.
+    """
     with pycolmap.Database.open(database) as db, pycolmap.DatabaseTransaction(db):
-        for camera, (start, from_exif) in zip(db.read_all_cameras(), begun, strict=True):
+        for camera, (start, is_known) in zip(db.read_all_cameras(), begun, strict=True):
             shortest, longest = (share * max(camera.width, camera.height) for share in _LIKELY_FOCAL)
-            if not from_exif and not shortest < camera.mean_focal_length() < longest:
-                camera.params = [start, *camera.params[1:]]
-                camera.has_prior_focal_length = False
+            if not is_known and not shortest < camera.mean_focal_length() < longest:
+                params = np.array(camera.params)
+                params[list(camera.focal_length_idxs())] = start
+                camera.params, camera.has_prior_focal_length = params, False
                 db.update_camera(camera)
 
 

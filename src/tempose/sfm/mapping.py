@@ -23,6 +23,7 @@ from tempose._support.parallel import in_own_process
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose.errors import Interrupted, OptionError
 from tempose.sfm.adjustment.problem import GROUPS, USUAL
+from tempose.sfm.features import undo_unlikely
 
 MAPPERS = ("auto", "incremental", "global")
 _FEWEST = 3  # photographs of a model, unless there are only two
@@ -261,6 +262,8 @@ def _prepare(pycolmap: Any, task: _Task) -> dict[str, Any]:
         pycolmap.geometric_verification(task.database, two_view_geometry_options=geometry)
     if "focal" in options.refined and not all(camera.has_prior_focal_length for camera in cameras.values()):
         pycolmap.calibrate_view_graph(task.database, pycolmap.ViewGraphCalibrationOptions(random_seed=options.seed))
+        begun = [(camera.mean_focal_length(), camera.has_prior_focal_length) for camera in cameras.values()]
+        undo_unlikely(pycolmap, task.database, begun)
     with pycolmap.Database.open(task.database) as database:
         _, geometries = database.read_two_view_geometries()
     kinds = Counter(pycolmap.TwoViewGeometryConfiguration(one.config).name for one in geometries)
