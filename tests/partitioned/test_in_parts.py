@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.tasks import die_in
 from tempose._support.cluster import workers
 from tempose.errors import GraphError, OptionError
 from tempose.model.graph import PoseGraph
@@ -125,14 +125,6 @@ def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
         assert np.array_equal(there.covariances(), want[1])
         assert np.array_equal(there.draws(3), want[2])
         assert there.traffic.up > 0 and there.traffic.down > 0
-
-
-def die_in(mark: str, task: work.Step) -> tuple[float, float]:
-    """A step, in whose midst the first worker that gets to part 1 is killed."""
-    if task.at.part == 1 and task.state == 2 and not os.path.exists(mark):
-        Path(mark).touch()
-        os.kill(os.getpid(), 9)
-    return work.descend(task)
 
 
 class _Deadly:

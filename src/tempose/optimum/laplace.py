@@ -27,7 +27,7 @@ from tempose.model.relative import RelativeSummary
 from tempose.numerics.sparse import Factor
 from tempose.optimum.hessian import Curvature, FreeMotions, motion_effect
 
-_LARGE = 1 << 26  # numbers of a factor, half a gigabyte
+_LARGE = 1 << 25  # numbers of a factor, a quarter of a gigabyte
 FAR = 1e3
 """Standard deviation of a shift that nothing determines, in units of the size of what is shifted."""
 

@@ -206,7 +206,7 @@ class _Root:
         reduced = gradient.copy()
         for border, place, one in zip(self.borders, self.places, found, strict=True):
             assert one.matrix is not None
-            S = one.matrix.reshape(len(border), b, len(border), b).transpose(0, 2, 1, 3)
+            S = work.unpacked(one.matrix).reshape(len(border), b, len(border), b).transpose(0, 2, 1, 3)
             diagonal[border] += S[np.arange(len(border)), np.arange(len(border))]
             off[place] = S[np.tril_indices(len(border), -1)]
             reduced[border] += one.gradient.reshape(-1, b)
@@ -312,7 +312,7 @@ class _Root:
             sigma[np.arange(k), np.arange(k)] = diagonal[border]
             fixed = held[border].reshape(-1)
             flat = sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b) + np.diag(fixed.astype(float))
-            tasks.append(Spread(one, np.asarray(np.linalg.inv(flat) - said.matrix, dtype=np.float64)))
+            tasks.append(Spread(one, work.packed(np.asarray(np.linalg.inv(flat), np.float64)) - said.matrix))
         out = np.zeros((self.graph.n_nodes, 6, 6))
         axes = self.graph.axes
         for rows, blocks in zip(
@@ -351,7 +351,7 @@ class _Numbered:
 def _pushed(said: BorderFactor, delta: Array) -> Array:
     """S times a step (k, b) of the border; a sum, which has the same bits wherever the arrays lie in memory."""
     assert said.matrix is not None
-    return np.asarray(np.sum(said.matrix * delta.reshape(-1), axis=1))
+    return np.asarray(np.sum(work.unpacked(said.matrix) * delta.reshape(-1), axis=1))
 
 
 def _alone(graph: PoseGraph) -> PoseGraph:

@@ -6,13 +6,13 @@ A worker keeps the last factor it made, which the next task of the same part can
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from tempose._support import streams
 from tempose._support.files import write_atomically
@@ -60,11 +60,12 @@ class Part:
 
     @cached_property
     def symbolic(self) -> Symbolic:
-        """Order of elimination of all nodes, every pair of the border joined."""
+        """Order of elimination of all nodes, the border last and every pair of it joined."""
         source, target = self.ends
         a, b = (self.n_interior + x for x in np.tril_indices(self.n_border, -1))
         size = len(self.graph.axes)
-        return analyze(self.graph.n_nodes, np.append(source, a), np.append(target, b), block=size)
+        ends = np.append(source, a), np.append(target, b)
+        return analyze(self.graph.n_nodes, *ends, block=size, last=np.arange(self.n_interior, self.graph.n_nodes))
 
     def gradient(self, wxyz: Array, position: Array) -> tuple[float, Array]:
         """U of the part's edges, and its gradient (n, b), zero where held."""
@@ -111,7 +112,7 @@ class BorderFactor:
     gain: float = 0.0
     """``g_Iᵀ H_II⁻¹ g_I``."""
     matrix: Array | None = None
-    """S (k b, k b)."""
+    """S (k b, k b), :func:`packed`."""
     gradient: Array = field(default_factory=lambda: np.empty(0))
     """r (k b,)."""
 
@@ -145,8 +146,8 @@ def read_state(directory: str | Path, part: int, state: int) -> Array:
 class Eliminated:
     """A part whose interior is eliminated.
 
-    What is factorised is ``A = [[H_II, H_IB], [H_BI, K]]`` with K so stiff that A is regular, whatever the gauge. With
-    ``S' = K − H_BI H_II⁻¹ H_IB``, of which ``(A⁻¹)_BB`` is the inverse, everything follows from solves with A.
+    What is factorised is ``A = [[H_II, H_IB], [H_BI, K]]`` with K so stiff that A is regular, whatever the gauge. The border
+    comes last, so that the end of the factor is that of ``S' = K − H_BI H_II⁻¹ H_IB = L_BB L_BBᵀ``.
     """
 
     def __init__(self, part: Part, at: At) -> None:
@@ -178,27 +179,22 @@ class Eliminated:
         """Factor with blocks between the nodes of the border, by the pairs of a lower triangle."""
         return self.part.symbolic.factor(diagonal, np.concatenate([self.off, between]))
 
-    @cached_property
-    def stiffened(self) -> Array:
-        """S' (k b, k b)."""
-        diagonal, off = self.factor.selected_inverse()
+    def end_of_factor(self) -> Array:
+        """L_BB (k b, k b), its rows in the order of the border: ``S' = L_BB L_BBᵀ`` in that order, too."""
         k, b = self.part.n_border, self.border.shape[-1]
-        n, m = self.part.n_interior, len(self.off)
-        inverse = np.empty((k, k, b, b))
-        a, c = np.tril_indices(k, -1)
-        inverse[a, c], inverse[c, a] = off[m:], np.swapaxes(off[m:], 1, 2)
-        inverse[np.arange(k), np.arange(k)] = diagonal[n:]
-        return _inverse(_flat(inverse))
+        nodes = self.factor.symbolic.order[self.part.n_interior :] - self.part.n_interior
+        out = np.empty((k, b, k * b))
+        out[nodes] = self.factor.last_columns(k).reshape(k, b, k * b)
+        return out.reshape(k * b, k * b)
 
-    def seen_from_border(self, inside: Array) -> Array:
+    def seen_from_border(self, inside: Array, end: Array) -> Array:
         """``H_BI H_II⁻¹ x`` (k b, …) of x (n b, …)."""
-        size = len(self.stiffened)
-        right = np.concatenate([inside, np.zeros((size, *inside.shape[1:]))])
-        return np.asarray(-self.stiffened @ self.factor.solve(right)[len(inside) :])
+        right = np.concatenate([inside, np.zeros((len(end), *inside.shape[1:]))])
+        return np.asarray(-end @ self.factor.solve_L(right)[len(inside) :])
 
-    def reduced_matrix(self) -> Array:
+    def reduced_matrix(self, end: Array) -> Array:
         """S (k b, k b)."""
-        S, b = self.stiffened.copy(), self.border.shape[-1]
+        S, b = np.asarray(end @ end.T), self.border.shape[-1]
         for row, block in enumerate(self.added):
             S[row * b : (row + 1) * b, row * b : (row + 1) * b] -= block
         return S
@@ -207,31 +203,34 @@ class Eliminated:
         """What is left for the border."""
         n = self.part.n_interior
         inside, own = self.gradient[:n].reshape(-1), self.gradient[n:].reshape(-1)
-        S = self.reduced_matrix()
-        seen = self.seen_from_border(inside)
-        solved = self.inside_from(np.zeros(len(S)), inside, seen)
+        end = self.end_of_factor()
+        seen = self.seen_from_border(inside, end)
+        solved = self.factor.solve(np.concatenate([inside, seen]))[: len(inside)]
         norm = float(np.abs(inside).max(initial=0.0))
-        return BorderFactor(self.energy, norm, float(inside @ solved), S, own - seen)
+        gain = float(np.sum(inside * solved))
+        return BorderFactor(self.energy, norm, gain, packed(self.reduced_matrix(end)), own - seen)
 
-    def inside_from(self, border: Array, right: Array, seen: Array | None = None) -> Array:
-        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …); ``seen`` is :meth:`seen_from_border` of the right, if known."""
-        seen = self.seen_from_border(right) if seen is None else seen
-        return self.factor.solve(np.concatenate([right, seen + self.stiffened @ border]))[: len(right)]
-
-
-def _inverse(matrix: Array) -> Array:
-    """Of a positive definite matrix, symmetric to the last bit."""
-    lower, broken = dpotrf(matrix, lower=True)
-    if broken:
-        raise NotPositiveDefiniteError(0)
-    out = np.tril(dpotri(lower, lower=True)[0])
-    return np.asarray(out + np.tril(out, -1).T)
+    def inside_from(self, border: Array, right: Array) -> Array:
+        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …)."""
+        end = self.end_of_factor()
+        seen = self.seen_from_border(right, end)
+        return self.factor.solve(np.concatenate([right, seen + end @ (end.T @ border)]))[: len(right)]
 
 
-def _flat(blocks: Array) -> Array:
-    """Blocks (k, k, b, b) as a matrix (k b, k b)."""
-    k, b = blocks.shape[0], blocks.shape[-1]
-    return blocks.transpose(0, 2, 1, 3).reshape(k * b, k * b)
+def packed(matrix: Array) -> Array:
+    """The lower triangle of a symmetric matrix (k, k), row by row, as (k (k + 1) / 2,): half of it need not travel."""
+    return np.concatenate([row[: k + 1] for k, row in enumerate(matrix)]) if len(matrix) else np.empty(0)
+
+
+def unpacked(triangle: Array) -> Array:
+    """The inverse of :func:`packed`."""
+    size = (math.isqrt(8 * len(triangle) + 1) - 1) // 2
+    out = np.empty((size, size))
+    begin = 0
+    for k in range(size):
+        out[k, : k + 1] = out[: k + 1, k] = triangle[begin : begin + k + 1]
+        begin += k + 1
+    return out
 
 
 class _Kept:
@@ -249,6 +248,10 @@ class _Kept:
         made = Eliminated(self.part_of(at), at)
         self.eliminated = at.key, made
         return made
+
+    def forget(self) -> None:
+        """Keep the part, but not what was made of it."""
+        self.eliminated = None
 
     def part_of(self, at: At) -> Part:
         """A part, from its file unless it was the last."""
@@ -321,7 +324,7 @@ def descend(step: Step) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """What the rest of the graph knows about the border: the inverse of its covariance less S (k b, k b)."""
+    """What the rest of the graph knows about the border: the inverse of its covariance less S (k b, k b), :func:`packed`."""
 
     at: At
     rest: Array
@@ -331,11 +334,15 @@ def marginals(task: Spread) -> Array:
     """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as all the other parts make it."""
     made = _kept.of(task.at)
     n, b, k = made.part.n_interior, made.border.shape[-1], made.part.n_border
-    blocks = task.rest.reshape(k, b, k, b).transpose(0, 2, 1, 3)
-    diagonal = made.diagonal.copy()
+    blocks = unpacked(task.rest).reshape(k, b, k, b).transpose(0, 2, 1, 3)
+    diagonal = made.diagonal
     diagonal[n:] = made.border + blocks[np.arange(k), np.arange(k)]
-    out = made.factored_again(diagonal, np.ascontiguousarray(blocks[np.tril_indices(k, -1)])).selected_inverse()[0][:n]
+    between = blocks[np.tril_indices(k, -1)]
+    del blocks
+    _kept.forget()  # the new factor takes over the memory of the old one
     held = made.part.held[:n]
+    del made.factor
+    out = made.factored_again(diagonal, between).selected_inverse()[0][:n]
     return np.asarray(out * ~(held[:, :, None] | held[:, None, :]))
 
 
@@ -359,5 +366,5 @@ def draw(task: Drawn) -> Array:
         np.ascontiguousarray(z)
     )  # of inside and border; then the border is put where it belongs
     nothing = np.zeros((n * b, count))
-    x = free[: n * b] + made.inside_from(task.border - free[n * b :], nothing, np.zeros_like(task.border))
+    x = free[: n * b] + made.inside_from(task.border - free[n * b :], nothing)
     return np.asarray(np.where(made.part.held[:n, :, None], 0.0, x.reshape(n, b, count)))

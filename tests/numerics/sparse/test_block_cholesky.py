@@ -588,3 +588,31 @@ class TestTasks:
                 symbolic.factor(bad, off)
             named.add(broken.value.node)
         assert len(named) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_that_come_last_leave_their_schur_complement(seed):
+    """S = A_BB − A_BI A_II⁻¹ A_IB is L Lᵀ of the end of the factor, also where parts do not touch the border at all."""
+    rng = np.random.default_rng(seed)
+    n, block, k = 40, (1, 3, 6)[seed % 3], (1, 7, 12)[seed // 2]
+    border = np.sort(rng.permutation(n)[:k])
+    loose = random_pairs(rng, n, 45)
+    clique = np.array([(a, b) for a in border for b in border if a > b]).reshape(-1, 2)
+    pairs = np.concatenate([loose, clique])
+    pairs, diag, off = problem(rng, n, pairs, block)
+    symbolic = analyze(n, pairs[:, 0], pairs[:, 1], block=block, last=border)
+    assert set(symbolic.order[-k:].tolist()) == set(border.tolist())
+    factor = symbolic.factor(diag, off)
+    A = dense(n, block, pairs, diag, off)
+    rows = (symbolic.order[-k:, None] * block + np.arange(block)).ravel()
+    rest = np.setdiff1d(np.arange(n * block), rows)
+    want = A[np.ix_(rows, rows)] - A[np.ix_(rows, rest)] @ np.linalg.solve(A[np.ix_(rest, rest)], A[np.ix_(rest, rows)])
+    L = factor.last_columns(k)
+    assert np.allclose(L @ L.T, want, rtol=1e-9, atol=1e-9 * np.abs(want).max())
+    touches = np.any(A[np.ix_(rows, rest)])  # negative control: what is eliminated counts
+    assert touches != np.allclose(L @ L.T, A[np.ix_(rows, rows)], rtol=1e-9)
+    right = rng.standard_normal(n * block)
+    assert np.allclose(factor.solve(right), np.linalg.solve(A, right))
+    assert np.allclose(
+        factor.selected_inverse()[0], [np.linalg.inv(A)[v * block :, v * block :][:block, :block] for v in range(n)]
+    )

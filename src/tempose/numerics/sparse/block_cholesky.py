@@ -101,7 +101,7 @@ class Symbolic:
         Floating point operations of one numeric factorisation.
     """
 
-    def __init__(self, n: int, pairs: Index, block: int, order: Order | None = None) -> None:
+    def __init__(self, n: int, pairs: Index, block: int, order: Order | None = None, n_last: int = 0) -> None:
         self.n = n
         self.block = block
         self.pairs = pairs
@@ -118,6 +118,9 @@ class Symbolic:
         nodes, parent = nodes[post], _renumber(parent, post)
         count = _symbolic.column_counts(indptr, indices, nodes, inverse(nodes), parent)
         label = _symbolic.supernodes(parent, count, block)
+        if n_last:  # the last nodes stay last: a supernode of their own, which absorbs no others
+            label[n - n_last :] = n
+            label = np.unique(label, return_inverse=True)[1]
         # amalgamation moves the columns of an absorbed child next to those of its parent
         post = np.argsort(label, kind="stable")
         nodes, parent, label = nodes[post], _renumber(parent, post), label[post]
@@ -268,6 +271,29 @@ class Factor:
         """
         return self._solve(rhs, False, True)
 
+    def last_columns(self, count: int) -> Array:
+        """Return L (count·b, count·b) of the last ``count`` nodes of the order, dense; L Lᵀ is their Schur complement.
+
+        That is what is left of A for these nodes, ``symbolic.order[-count:]``, when all the others are eliminated.
+        """
+        symbolic = self.symbolic
+        tree, b, first = symbolic._tree, symbolic.block, symbolic.n - count
+        out = np.zeros((count * b, count * b))
+        within = np.arange(b)
+        for s in range(len(tree.start) - 2, -1, -1):
+            begin, end = int(tree.start[s]), int(tree.start[s + 1])
+            if end <= first:
+                break
+            below = tree.rows[tree.pointer[s] : tree.pointer[s + 1]]
+            height = (end - begin + len(below)) * b
+            panel = self._values[tree.panel[s] : tree.panel[s + 1]].reshape(-1, height)  # by columns
+            skip = max(first - begin, 0)
+            rows = np.concatenate([np.arange(begin + skip, end), below]) - first
+            lines = (rows[:, None] * b + within).reshape(-1)
+            own = slice((begin + skip - first) * b, (end - first) * b)
+            out[lines, own] = panel[skip * b :, skip * b :].T
+        return np.tril(out)
+
     def log_determinant(self) -> float:
         """Return log det A = 2 Σ log Lⱼⱼ."""
         return 2.0 * float(np.log(self._values[self.symbolic._diagonal]).sum())
@@ -372,7 +398,13 @@ class Factor:
 
 
 def analyze(
-    n: int, rows: ArrayLike, cols: ArrayLike, *, block: int = 6, order: Order | Index | None = None
+    n: int,
+    rows: ArrayLike,
+    cols: ArrayLike,
+    *,
+    block: int = 6,
+    order: Order | Index | None = None,
+    last: Index | None = None,
 ) -> Symbolic:
     """Analyse a block pattern: ordering, elimination tree, supernodes, fronts.
 
@@ -387,6 +419,8 @@ def analyze(
         Size b of a block.
     order
         A good order of elimination (n,), if one is known: that of the same pattern with blocks of another size.
+    last
+        Nodes to be eliminated after all others, in any order; they must all be neighbours of each other.
 
     Returns
     -------
@@ -403,7 +437,12 @@ def analyze(
         raise GraphError(f"rows has shape {first.shape} and cols {second.shape}, expected two equal lists")
     if order is not None and not isinstance(order, Order):
         order = Order(order, "given")
-    return Symbolic(n, np.column_stack([first, second]), block, order)
+    pairs = np.column_stack([first, second])
+    if last is not None and len(last):
+        found = fill_reducing_order(_adjacency(n, pairs)) if order is None else order
+        at_end = np.isin(found.nodes, last)
+        order = Order(np.concatenate([found.nodes[~at_end], found.nodes[at_end]]), found.kind)
+    return Symbolic(n, pairs, block, order, 0 if last is None else len(last))
 
 
 def _nodes(name: str, values: ArrayLike, n: int) -> Index:
