@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from tempose.cli import main
 from tempose.errors import OptionError
 from tempose.io import write_poses
 from tempose.model.poses import Poses
+from tempose.sfm import adjusted
 from tempose.sfm.accuracy import camera_errors
 from tempose.sfm.adjusted import AdjustedOptions, adjust_database
 from tempose.sfm.adjustment.systematic import ModelError
 from tempose.sfm.calibration import calibrate
 from tempose.sfm.files import load_scene
 from tempose.sfm.given import ModelDoubt, flatness
-from tempose.sfm.mapping import MappedModel, MappingOptions, apart, bendable
+from tempose.sfm.mapping import MappedModel, MappingOptions, apart, bendable, map_database
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 
@@ -122,6 +124,30 @@ def test_two_zooms_that_nobody_told_of(tmp_path: Path) -> None:
     lengths = np.array([cameras[c].focal_px for c in found.models[0].posterior.bundle.camera_of])
     np.testing.assert_allclose(lengths, np.tile([1280.0, 1900.0], 4), rtol=0.01)
     assert pose_errors(found.models[0].scene.poses, poses, "sim3").mean_rotation_deg < 0.05
+
+
+def test_every_photograph_by_another_camera(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both mappers are asked, and the model with less noise is kept; where cameras are shared, one mapper is enough."""
+    asked = []
+
+    def mapped(*given: Any) -> Any:
+        asked.append(given[2].mapper)
+        return map_database(*given)
+
+    monkeypatch.setattr(adjusted, "map_database", mapped)
+    poses, lengths = arc(8), np.linspace(1100.0, 1700.0, 8)
+    lenses = [(f, 512.0, 384.0, -0.05) for f in lengths]
+    write(tmp_path / "d.db", poses, cloud(250), true=lenses, cameras=range(8))
+    found = adjust_database(tmp_path / "d.db")
+    assert asked == ["auto", "global"] and found.mapped.mostly_alone
+    one = found.models[0].posterior
+    each = [one.bundle.cameras[c].focal_px for c in one.bundle.camera_of]
+    sigma = np.array(found.models[0].focal_sigma)[one.bundle.camera_of] * lengths
+    assert np.all(np.abs(each - lengths) < 4.0 * sigma) and np.all(sigma < 0.05 * lengths)
+    assert pose_errors(found.models[0].scene.poses, poses, "sim3").mean_rotation_deg < 0.3
+    asked.clear()
+    write(tmp_path / "shared.db", poses, cloud(250), cameras=[0, 0, 0, 0, 1, 1, 1, 2])
+    assert not adjust_database(tmp_path / "shared.db").mapped.mostly_alone and asked == ["auto"]
 
 
 def test_two_scenes_are_two_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from tempose.geometry import quaternion as quat
 from tempose.io.colmap.model import model_poses
 from tempose.sfm.adjustment.posterior import posterior_of
 from tempose.sfm.adjustment.problem import bundle_of, read_bundle
+from tempose.sfm.adjustment.residual_fields import with_lens_error
 from tempose.sfm.files import load_scene
 from tempose.sfm.given import GivenOptions, ModelDoubt, with_error_bars
 
@@ -47,7 +48,7 @@ def test_a_model_stays_as_it_is(folder: Path, tmp_path: Path, capsys: pytest.Cap
     for file in folder.iterdir():
         assert (home / "colmap" / file.name).read_bytes() == file.read_bytes()
 
-    found = posterior_of(read_bundle(folder))
+    found = with_lens_error(posterior_of(read_bundle(folder)))
     cameras = table(home / "cameras.csv")
     assert [row["id"] for row in cameras] == list(found.bundle.names)
     first = cameras[0]

@@ -107,7 +107,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         type=float,
         metavar="E",
         help="1σ of what the camera model is wrong by, relative to the larger side of the image; default: five times what "
-        "residuals show, at least 5e-5; 0: perfect",
+        "residuals show, 5e-5 is usual; 0: perfect",
     )
     adjusted.add_argument(
         "--mapper",

@@ -39,7 +39,7 @@ _FLAT = 0.01
 _NEARLY_ALL = 0.95
 _OTHER_FOCAL = 0.2
 _VAGUE_ON_A_PLANE = 0.01
-_UNUSUAL_LENS = 4.0  # times what is taken for granted
+_UNUSUAL_LENS = 4.0  # times what is usual
 
 
 class ModelDoubt(StrEnum):

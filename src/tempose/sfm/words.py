@@ -361,16 +361,19 @@ def held(given: GivenModel) -> tuple[str, ...]:
     return tuple(f"{count} camera{'s' if count > 1 else ''}: {line}" for line, count in lines.items())
 
 
+_WORTH_A_WORD = 1.5
+
+
 def lens(given: GivenModel) -> tuple[str, ...]:
-    """What residuals show of errors of the camera model, where that is more than is taken for granted."""
-    taken, least = given.posterior.options.error.lens, given.options.error.lens
-    if taken == least:
+    """What residuals show of errors of the camera model, where that is more than usual."""
+    taken, usual = given.posterior.options.error.lens, given.options.error.lens
+    if taken <= _WORTH_A_WORD * usual:
         return ()
     side = max(max(camera.size) for camera in given.posterior.bundle.cameras)
     return (
         f"lenses bend otherwise than their camera model says, by {taken / ABSORBED:.2g} of the image's larger side as residuals "
         f"show it ({taken / ABSORBED * side:.2g} px): error bars are for {ABSORBED:g} times that, as cameras and points absorb "
-        f"most of such errors (usual is {least:.2g} in all; --lens-error says otherwise)",
+        f"most of such errors (usual is {usual:.2g} in all; --lens-error says otherwise)",
     )
 
 

@@ -7,9 +7,9 @@ what poses, points and free intrinsics absorb. With :math:`G = \Phi^T W P \Phi`,
 .. math:: A^2 G G + \kappa s^2 G + X X^T,
 
 A the amplitude of the fields, :math:`\kappa s^2` the noise with what neighbours have in common, by neighbourhoods of points, and X
-the fields of intrinsics that were held. A is the likeliest one. It is that of the fields that show; what the unknowns absorb,
-and what therefore moves cameras, is larger, as coarse errors of lenses are larger than fine ones: :data:`ABSORBED` times, on
-photographs whose cameras are known.
+the fields of intrinsics that were held. With a wide prior about what is usual, A is the likeliest one. It is that of the fields
+that show; what the unknowns absorb, and what therefore moves cameras, is larger, as coarse errors of lenses are larger than fine
+ones: :data:`ABSORBED` times, on photographs whose cameras are known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from tempose._typing import Array
 from tempose.sfm.adjustment.posterior import BundlePosterior, cells_of, pulls, with_error
-from tempose.sfm.adjustment.systematic import held_fields, lens_fields
+from tempose.sfm.adjustment.systematic import LENS_ERROR, MOST_LENS, held_fields, lens_fields
 
 # chosen on: EPFL photographs, nothing known of the calibration
 ABSORBED = 5.0
@@ -30,25 +30,28 @@ ABSORBED = 5.0
 MOST_CAMERAS = 12
 """That are looked at."""
 _LEAST_SHARE = 1e-3  # of a field, that must be left of it: less is rounding, and where an optimiser stopped
-_GRID = np.concatenate([[0.0], np.geomspace(1e-7, 1e-2, 461)])
+_GRID = np.geomspace(1e-7, 1e-2, 461)
+_DOUBT = np.log(3.0)  # 1σ of the logarithm of an amplitude about the usual one, before residuals were looked at
 
 
 def with_lens_error(found: BundlePosterior) -> BundlePosterior:
-    """The same with as large an error of the lens as residuals show, if that is more than was assumed and may be estimated."""
+    """The same with an error of the lens as residuals show it, unless that is not to be estimated."""
     error = found.options.error
     if not error.estimate or error.lens == 0.0 or found.options.sigma_px is not None:
         return found
-    shown = ABSORBED * residual_amplitude(found)
-    return with_error(found, replace(error, lens=min(shown, 0.009))) if shown > error.lens else found
+    lens = ABSORBED * residual_amplitude(found, error.lens / ABSORBED)
+    return with_error(found, replace(error, lens=min(lens, MOST_LENS)))
 
 
-def residual_amplitude(found: BundlePosterior) -> float:
-    """The likeliest root mean square of lens fields, relative to the larger side of the image; 0 where nothing shows."""
+def residual_amplitude(found: BundlePosterior, usual: float = LENS_ERROR / ABSORBED) -> float:
+    """The likeliest root mean square of lens fields, relative to the larger side of the image.
+
+    ``usual`` is the middle of the prior, and what is left where residuals tell nothing.
+    """
+    cost = 0.5 * (np.log(_GRID / usual) / _DOUBT) ** 2
     parts = _parts(found)
-    if not parts:
-        return 0.0
-    noise = float(np.mean(np.concatenate([np.sum(one.cells**2, axis=0) for one in parts])))
-    cost = np.zeros(len(_GRID))
+    if parts:
+        noise = float(np.mean(np.concatenate([np.sum(one.cells**2, axis=0) for one in parts])))
     for one in parts:
         L = cholesky(noise * np.eye(len(one.sums)) + one.held @ one.held.T, lower=True)
         half = solve_triangular(L, one.signal, lower=True)

@@ -33,6 +33,8 @@ MOST_COLUMNS = 150
 # chosen on: EPFL photographs, all six scenes
 LENS_ERROR = 5e-5
 """Root mean square displacement of one field, relative to the larger side of the image."""
+MOST_LENS = 0.009
+"""More is not an error of a lens."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class ModelError:
         Of intrinsics that are held, as :attr:`tempose.sfm.options.SfmOptions.calibration_error`; ``None``: 0.001, or 0.005 for a
         principal point that is in the very middle of the image.
     estimate
-        Whether the error of the lens may be taken to be larger, if residuals show it (:mod:`.residual_fields`).
+        Whether the error of the lens is, in the end, what residuals show (:mod:`.residual_fields`).
     """
 
     lens: float = LENS_ERROR

@@ -23,7 +23,7 @@ from tempose.sfm.calibration import calibrate
 from tempose.studies import figures, photographs
 from tempose.studies.coverage import column
 from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
-from tempose.studies.experiments.epfl_bundle import BARS, FACTORS, GRID, KINDS, judged, left_out
+from tempose.studies.experiments.epfl_bundle import BARS, GRID, KINDS, judged, left_out
 from tempose.studies.store import Cell, Row
 
 MAPPERS = ("incremental", "global")
@@ -75,7 +75,7 @@ def error_bars(found: BundlePosterior, truth: Poses) -> list[Row]:
     plain = Covariance(held.noise.inverse, held.sigma_px**2, held.noise.columns[:, :0]).of_images
     off, noise = displaced(found, truth), held.noise.of_images
     rows = [judged(off, plain, BARS[0], 0.0), judged(off, noise, BARS[1], 0.0)]
-    shown = max(residual_amplitude(held), GRID[0] / FACTORS[0])
+    shown = residual_amplitude(held)
     for amplitude in GRID:
         total = noise + held.model.of_images + (amplitude / GRID[0]) ** 2 * lens.model.of_images
         rows.append(judged(off, total, BARS[2], amplitude) | {"shown": shown})
