@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
 from tempose._typing import Array
+from tempose.sfm.adjustment.linear import BLOCK
 from tempose.sfm.adjustment.posterior import BundlePosterior, cells_of, pulls, with_error
 from tempose.sfm.adjustment.systematic import LENS_ERROR, MOST_LENS, held_fields, lens_fields
 
@@ -30,6 +31,7 @@ ABSORBED = 5.0
 MOST_CAMERAS = 12
 """That are looked at."""
 _LEAST_SHARE = 1e-3  # of a field, that must be left of it: less is rounding, and where an optimiser stopped
+_AT_ONCE = 20_000  # image points
 _GRID = np.geomspace(1e-7, 1e-2, 461)
 _DOUBT = np.log(3.0)  # 1σ of the logarithm of an amplitude about the usual one, before residuals were looked at
 
@@ -122,12 +124,15 @@ def _left(found: BundlePosterior, moved: Array) -> Array:
     sides, own = inverse.reduced.pull(moved)
     x = inverse.solve(sides)
     points = own + inverse.reduced.follow(x)
-    frames = x.reshape(-1, 6, x.shape[1])[bundle.frame_of[bundle.image_of]]
-    left = moved - lin.by_frame @ frames - lin.by_point @ points[bundle.point_of]
-    seen_by = bundle.camera_of[bundle.image_of]
+    nodes, seen_by = x.reshape(-1, BLOCK, x.shape[1]), bundle.camera_of[bundle.image_of]
+    left = moved.copy()
+    for start in range(0, len(left), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        left[part] -= lin.by_frame[part] @ nodes[bundle.frame_of[bundle.image_of[part]]]
+        left[part] -= lin.by_point[part] @ points[bundle.point_of[part]]
     for row, free in enumerate(lin.nodes.free):
         if len(free):
             here = np.flatnonzero(seen_by == row)
             left[here] -= lin.by_camera[here][:, :, : len(free)] @ x[lin.nodes.rows(row)]
     left[~lin.kept] = 0.0
-    return np.asarray(left)
+    return left
