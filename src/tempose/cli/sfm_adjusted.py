@@ -347,7 +347,7 @@ def _model_summary(given: GivenModel, facts: dict[str, Any]) -> list[tuple[str, 
         ),
         ("camera 1σ", f"{both('')} (median)"),
         ("  by noise", both("_noise")),
-        ("  by the camera model", both("_model")),
+        ("  by the camera model", f"{both('_model')} (lens error {facts['lens_error']:.2g})"),
     ]
     rows += words.intrinsics(given, facts["calibration"])
     if facts["median_sigma_point"] is not None:
