@@ -20,7 +20,8 @@ from tempose.geometry import align
 from tempose.sfm.adjustment.covariance import Covariance
 from tempose.sfm.adjustment.posterior import PosteriorOptions, posterior_of
 from tempose.sfm.adjustment.problem import USUAL, read_bundle
-from tempose.sfm.adjustment.systematic import ModelError
+from tempose.sfm.adjustment.residual_fields import ABSORBED
+from tempose.sfm.adjustment.systematic import LENS_ERROR, ModelError
 from tempose.studies import figures, photographs
 from tempose.studies.coverage import LEVELS, column, shares
 from tempose.studies.experiment import Experiment, Result, RunOptions, as_text
@@ -102,7 +103,7 @@ def left_out(rows: list[Row], of: str, settings: Iterable[str]) -> list[Row]:
 
 
 def likeliest(mine: list[Row], others: list[Row]) -> list[Row]:
-    """Of the rows of one scene and setting the one with the amplitude that is of least surprise on others; else in the middle."""
+    """Of the rows of one scene and setting the one with the amplitude that is of least surprise on others, or as is the default."""
     if not mine:
         return []
 
@@ -110,7 +111,8 @@ def likeliest(mine: list[Row], others: list[Row]) -> list[Row]:
         return min(rows, key=lambda row: abs(np.log(row["lens_error"] / (value * row.get("shown", 1.0)))))
 
     if not others:
-        return [mine[len(mine) // 2]]
+        is_shown = "shown" in mine[0]
+        return [at(mine, ABSORBED if is_shown else LENS_ERROR) | ({"factor": ABSORBED} if is_shown else {})]
     groups: dict[str, list[Row]] = {}
     for row in others:
         groups.setdefault(str({k: v for k, v in row.items() if k in ("data", "known", "setting")}), []).append(row)
