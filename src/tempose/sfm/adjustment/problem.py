@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tempose._support.packages import require
 from tempose._typing import Array, Index, Mask, PathLike
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
@@ -198,6 +199,19 @@ def bundle_again(before: Bundle, model: Any, free: tuple[str, ...] = USUAL) -> B
         cameras=tuple(_camera(model, camera.number, free) for camera in before.cameras),
         position=seen.position[np.searchsorted(seen.number, before.point_numbers)],
     )
+
+
+def write_back(bundle: Bundle, model: Any) -> None:
+    """Give a pycolmap ``Reconstruction`` the values of a bundle that was made of it."""
+    pycolmap = require("pycolmap", "bundle adjustment")
+    frame = dict(zip(bundle.frame_of.tolist(), bundle.numbers.tolist(), strict=True))
+    for row, (wxyz, place) in enumerate(zip(bundle.frame_wxyz, bundle.frame_position, strict=True)):
+        world_from_rig = pycolmap.Rigid3d(pycolmap.Rotation3d(np.roll(wxyz, -1)), place)
+        model.frames[model.images[frame[row]].frame_id].rig_from_world = world_from_rig.inverse()
+    for camera in bundle.cameras:
+        model.cameras[camera.number].params = camera.parameters
+    for number, place in zip(bundle.point_numbers.tolist(), bundle.position, strict=True):
+        model.points3D[number].xyz = place
 
 
 def _camera(model: Any, number: int, free: tuple[str, ...]) -> Camera:

@@ -1,4 +1,4 @@
-"""Bundle adjustment of a COLMAP model by pycolmap (Ceres): poses, points and the free groups of intrinsics."""
+"""Bundle adjustment of a COLMAP model, its poses, points and free groups of intrinsics: by pycolmap (Ceres), and polished here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tempose._support.packages import require
 from tempose.errors import Interrupted
 from tempose.geometry import align
 from tempose.sfm.adjustment.linear import linearise
+from tempose.sfm.adjustment.polish import polished
 from tempose.sfm.adjustment.posterior import robust_sigma_px
-from tempose.sfm.adjustment.problem import USUAL, Bundle, bundle_again, bundle_of
+from tempose.sfm.adjustment.problem import USUAL, Bundle, bundle_again, bundle_of, write_back
 
 EFFICIENT = 2.385
 """Scale of a Cauchy loss in units of the noise at which it loses 5% to least squares where noise is Gaussian."""
@@ -32,11 +33,18 @@ def readjust(
     scale = loss_px or EFFICIENT * robust_sigma_px(linearise(before))
     for _ in range(_MOST_ROUNDS if loss_px is None else 0):
         _adjust(pycolmap, model, free, scale, _ROUGH)
-        found = EFFICIENT * robust_sigma_px(linearise(bundle_again(before, model, free)))
-        if abs(found - scale) < _SETTLED * scale:
+        measured = EFFICIENT * robust_sigma_px(linearise(bundle_again(before, model, free)))
+        if abs(measured - scale) < _SETTLED * scale:
             break
-        scale = found
-    _adjust(pycolmap, model, free, scale, _EXACT)
+        scale = measured
+    if loss_px is not None:
+        _adjust(pycolmap, model, free, scale, _ROUGH)
+    here = bundle_again(before, model, free)
+    found = None if here.left_out else polished(here, scale, scale / EFFICIENT)
+    if found is None:
+        _adjust(pycolmap, model, free, scale, _EXACT)
+    else:
+        write_back(found, model)
     after = bundle_again(before, model, free)
     kind = "se3" if after.metric else "sim3"
     fit = align((after.poses.wxyz, after.poses.position), (before.poses.wxyz, before.poses.position), kind)
