@@ -32,7 +32,7 @@ def test_a_repeated_edge_is_as_uncertain_as_the_exact_gaussian_says():
     _, _, clusters = _lookalikes()
     sequence = clusters.sequence
     every = np.ones(sequence.graph.n_edges, dtype=bool)
-    spread = Repeats.of(clusters, every).spread
+    spread = Repeats.of(clusters, every).spread(every)
     first, second = sequence.rank[sequence.earlier], sequence.rank[sequence.later]
     checked = 0
     for members in clusters.members:
@@ -70,6 +70,29 @@ def test_a_look_alike_seen_often_is_one_mistake():
     assert counted_once(good, Repeats.of(right, np.ones(made.graph.n_edges, dtype=bool))).log_evidence == pytest.approx(
         good.log_evidence
     )
+
+
+def test_edges_that_repeat_one_that_is_kept_repeat_no_mistake():
+    """Of a cluster of four, three are rejected: the first of these is a mistake, whether the fourth comes before it or not."""
+    made, bad, _ = _lookalikes()
+    found = fit(bad.graph, made.truth, RobustOptions("given", outlier_sigma=5.0))
+    wrong = np.flatnonzero(bad.is_wrong)
+    kept = int(np.flatnonzero(found.inlier_probability > 0.99)[0])
+    regained = {}
+    for name, first in (("kept one first", 0), ("kept one last", 100)):
+        repeats = Repeats.none(bad.graph.n_edges)
+        edges = np.array([kept, *wrong[:3]])
+        repeats.label[edges] = 0
+        repeats.ends[edges] = [(first, first), (10, 40), (11, 41), (12, 42)]
+        assert np.isfinite(repeats.spread(found.inlier_probability < 0.5)).sum() == 2
+        regained[name] = counted_once(found, repeats).log_evidence - found.log_evidence
+    assert regained["kept one first"] == regained["kept one last"] > 0.0
+    # the first is seen with a variance of 1, and two steps away with as much: 1 + 2 + 1; then 3/4 + 2 + 1
+    repeats = replace(repeats, label=np.where(np.arange(len(repeats.label)) == kept, -1, repeats.label))
+    assert repeats.spread(found.inlier_probability < 0.5)[wrong[:3]] == pytest.approx([math.inf, 4.0, 3.75])
+    # negative control: with as many kept as rejected, all are mistakes of their own
+    repeats.label[np.flatnonzero(found.inlier_probability > 0.99)[:3]] = 0
+    assert counted_once(found, repeats).log_evidence == found.log_evidence
 
 
 def test_links_have_a_share_of_right_ones_of_their_own():
