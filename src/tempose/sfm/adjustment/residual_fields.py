@@ -7,9 +7,9 @@ what poses, points and free intrinsics absorb. With :math:`G = \Phi^T W P \Phi`,
 .. math:: A^2 G G + \kappa s^2 G + X X^T,
 
 A the amplitude of the fields, :math:`\kappa s^2` the noise with what neighbours have in common, by neighbourhoods of points, and X
-the fields of intrinsics that were held. With a wide prior about what is usual, A is the likeliest one. It is that of the fields
-that show; what the unknowns absorb, and what therefore moves cameras, is larger, as coarse errors of lenses are larger than fine
-ones: :data:`ABSORBED` times, on photographs whose cameras are known.
+the fields of intrinsics that were held. With a wide prior about what is usual, cut off at half of it, A is the likeliest one. It
+is that of the fields that show; what the unknowns absorb, and what therefore moves cameras, is larger, as coarse errors of lenses
+are larger than fine ones: :data:`ABSORBED` times, on photographs whose cameras are known.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from tempose.sfm.adjustment.systematic import LENS_ERROR, MOST_LENS, held_fields
 # chosen on: EPFL photographs, nothing known of the calibration
 ABSORBED = 5.0
 """How many times the amplitude that residuals show is taken."""
+# chosen on: EPFL photographs Herz-Jesus-P8 and its warped variants
+BEST_LENS = 0.5
+"""A lens is not believed to be better than this share of what is usual: that little shows does not mean that little is absorbed."""
 MOST_CAMERAS = 12
 """That are looked at."""
 _LEAST_SHARE = 1e-3  # of a field, that must be left of it: less is rounding, and where an optimiser stopped
 _AT_ONCE = 20_000  # image points
-_GRID = np.geomspace(1e-7, 1e-2, 461)
+_STEPS = 400  # of amplitudes that are tried
 _DOUBT = np.log(3.0)  # 1σ of the logarithm of an amplitude about the usual one, before residuals were looked at
 
 
@@ -48,9 +51,10 @@ def with_lens_error(found: BundlePosterior) -> BundlePosterior:
 def residual_amplitude(found: BundlePosterior, usual: float = LENS_ERROR / ABSORBED) -> float:
     """The likeliest root mean square of lens fields, relative to the larger side of the image.
 
-    ``usual`` is the middle of the prior, and what is left where residuals tell nothing.
+    ``usual`` is the middle of the prior, and what is left where residuals tell nothing; less than half of it is not believed.
     """
-    cost = 0.5 * (np.log(_GRID / usual) / _DOUBT) ** 2
+    grid = np.geomspace(BEST_LENS * usual, MOST_LENS, _STEPS)
+    cost = 0.5 * (np.log(grid / usual) / _DOUBT) ** 2
     parts = _parts(found)
     if parts:
         noise = float(np.mean(np.concatenate([np.sum(one.cells**2, axis=0) for one in parts])))
@@ -59,9 +63,9 @@ def residual_amplitude(found: BundlePosterior, usual: float = LENS_ERROR / ABSOR
         half = solve_triangular(L, one.signal, lower=True)
         value, vector = np.linalg.eigh(half @ half.T)
         z = vector.T @ solve_triangular(L, one.sums, lower=True)
-        variance = 1.0 + _GRID[:, None] ** 2 * np.maximum(value, 0.0)
+        variance = 1.0 + grid[:, None] ** 2 * np.maximum(value, 0.0)
         cost += 0.5 * np.sum(np.log(variance) + z**2 / variance, axis=1)
-    return float(_GRID[np.argmin(cost)])
+    return float(grid[np.argmin(cost)])
 
 
 class _Shown(NamedTuple):
