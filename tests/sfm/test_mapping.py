@@ -10,7 +10,7 @@ pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 from helpers import bundles  # noqa: E402
 from tempose.io.colmap.model import open_model  # noqa: E402
 from tempose.sfm.features import undo_unlikely  # noqa: E402
-from tempose.sfm.mapping import drop_impossible  # noqa: E402
+from tempose.sfm.mapping import Mapped, drop_impossible, linked, most_of  # noqa: E402
 
 
 @pytest.mark.parametrize("focal", [-300.0, 1e-3, 1e6, np.nan])
@@ -50,3 +50,29 @@ def test_focal_lengths_that_no_lens_has_are_not_taken_from_pairs(tmp_path) -> No
         after = database.read_all_cameras()
     assert [camera.mean_focal_length() for camera in after] == [1200.0, 1200.0, 900.0, 137.0]
     assert list(after[1].params[:4]) == [1200.0, 1200.0, 500.0, 400.0]
+
+
+def test_what_pairs_link() -> None:
+    assert linked("abcdefg", [("a", "c"), ("e", "f"), ("c", "g"), ("f", "e"), ("g", "a")]) == [
+        ["a", "c", "g"],
+        ["b"],
+        ["d"],
+        ["e", "f"],
+    ]
+    assert most_of(frozenset("acg"), [frozenset("ab"), frozenset("cgx")]) == 2 and most_of(frozenset("a"), []) == 0
+
+
+@pytest.mark.parametrize(
+    ("parts", "models", "is_scattered"),
+    [
+        (["abcdef", "ghij"], ["abcdef", "ghij"], False),  # two scenes
+        (["abcdefghij"], ["abcdef", "ghij"], True),  # one scene in two pieces
+        (["abcdefghi", "j"], ["abcdefghi"], False),  # one photograph of something else
+        (["abcdefgh", "ij"], ["abcdefgh"], True),  # two that share points and are nowhere
+    ],
+)
+def test_scattered_are_photographs_that_hang_together_and_are_apart(parts, models, is_scattered) -> None:
+    mapped = Mapped(
+        "incremental", (), tuple("abcdefghij"), tuple(map(frozenset, models)), 9, 0, {}, tuple(map(frozenset, parts))
+    )
+    assert mapped.is_scattered == is_scattered

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +89,8 @@ class Mapped:
         Pairs that were verified, and those of them that a homography explains: a plane, or a camera that only turned.
     cameras
         Of the database, by number, before any was adjusted.
+    linked
+        Names of photographs that verified pairs link, directly or by others: what none links is another scene.
     separate
         Whether each photograph has a camera of its own, though the database shares them.
     """
@@ -100,6 +102,7 @@ class Mapped:
     n_pairs: int
     n_homography: int
     cameras: dict[int, KnownCamera]
+    linked: tuple[frozenset[str], ...]
     separate: bool = False
 
     @property
@@ -125,8 +128,8 @@ class Mapped:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether a tenth of the photographs, and more than one, are not in the largest model."""
-        away = len(self.names) - len(self.largest)
+        """Whether a tenth of the photographs, and more than one, are not in the largest model of those they are linked with."""
+        away = sum(len(part) - most_of(part, self.registered) for part in self.linked)
         return away > 1 and 10 * away >= len(self.names)
 
     @property
@@ -146,8 +149,10 @@ def map_database(
     about = prepare(database, copy, options)
     kinds = ("incremental",) if options.mapper == "auto" else (options.mapper,)
     found = {kind: _models(_Task(kind, copy, scratch / kind, options)) for kind in kinds}
-    largest = max((len(one.names) for made in found.values() for one in made), default=0)
-    if options.mapper == "auto" and largest < len(about.names):
+    registered = [one.names for one in found.get("incremental", ())]
+    if options.mapper == "auto" and any(
+        most_of(part, registered) < len(part) for part in about.linked if len(part) > 1
+    ):
         found["global"] = _models(_Task("global", copy, scratch / "global", options))
     kind = max(
         found, key=lambda name: max(((len(one.names), one.n_observations) for one in found[name]), default=(0, 0))
@@ -162,7 +167,25 @@ def map_database(
         about.n_pairs,
         about.n_homography,
         about.cameras,
+        about.linked,
     )
+
+
+def most_of(part: frozenset[str], models: Iterable[frozenset[str]]) -> int:
+    """How many of some photographs are in one model, at most."""
+    return max((len(part & one) for one in models), default=0)
+
+
+def linked(names: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Names that pairs link, directly or by others; in order, those that nothing links by themselves."""
+    group = {name: {name} for name in names}
+    for a, b in pairs:
+        if group[a] is not group[b]:
+            small, large = sorted((group[a], group[b]), key=len)
+            large |= small
+            for name in small:
+                group[name] = large
+    return sorted({id(one): sorted(one) for one in group.values()}.values())
 
 
 def prepare(database: Path, copy: Path, options: MappingOptions) -> About:
@@ -173,7 +196,8 @@ def prepare(database: Path, copy: Path, options: MappingOptions) -> About:
             shutil.copyfile(database.with_name(database.name + beside), copy.with_name(copy.name + beside))
     made = _in_own_process(_Task("prepare", copy, copy.parent, options))
     cameras = {int(number): KnownCamera(*camera) for number, camera in made["cameras"].items()}
-    return About(tuple(made["names"]), made["n_pairs"], made["n_homography"], cameras)
+    parts = tuple(map(frozenset, made["linked"]))
+    return About(tuple(made["names"]), made["n_pairs"], made["n_homography"], cameras, parts)
 
 
 class About(NamedTuple):
@@ -183,6 +207,7 @@ class About(NamedTuple):
     n_pairs: int
     n_homography: int
     cameras: dict[int, KnownCamera]
+    linked: tuple[frozenset[str], ...]
 
 
 class MappedModel(NamedTuple):
@@ -265,13 +290,20 @@ def _prepare(pycolmap: Any, task: _Task) -> dict[str, Any]:
         begun = [(camera.mean_focal_length(), camera.has_prior_focal_length) for camera in cameras.values()]
         undo_unlikely(pycolmap, task.database, begun)
     with pycolmap.Database.open(task.database) as database:
-        _, geometries = database.read_two_view_geometries()
+        ids, geometries = database.read_two_view_geometries()
+    name = {image.image_id: image.name for image in images}
+    ends = [pycolmap.pair_id_to_image_pair(one) for one in ids]
+    enough = pycolmap.IncrementalPipelineOptions().min_num_matches
+    used = [
+        (name[a], name[b]) for (a, b), one in zip(ends, geometries, strict=True) if len(one.inlier_matches) >= enough
+    ]
     kinds = Counter(pycolmap.TwoViewGeometryConfiguration(one.config).name for one in geometries)
     count = Counter(image.camera_id for image in images)
     return {
         "names": sorted(image.name for image in images),
-        "n_pairs": sum(n for name, n in kinds.items() if name not in ("UNDEFINED", "DEGENERATE")),
-        "n_homography": sum(kinds[name] for name in _ONE_HOMOGRAPHY),
+        "n_pairs": sum(n for kind, n in kinds.items() if kind not in ("UNDEFINED", "DEGENERATE")),
+        "n_homography": sum(kinds[kind] for kind in _ONE_HOMOGRAPHY),
+        "linked": linked(sorted(name.values()), used),
         "cameras": {
             str(number): [count[number], float(camera.mean_focal_length()), bool(camera.has_prior_focal_length)]
             for number, camera in cameras.items()
