@@ -84,6 +84,7 @@ def main() -> None:
         ]
     ]
     rows.append(["one process", f"{seconds:.1f} s", f"{memory:.0f} MB", "", "", ""])
+    print(*rows[-1], flush=True)
     extra, took = [], 0.0
     for count in arguments.workers:
         with distributed.LocalCluster(
@@ -116,6 +117,7 @@ def main() -> None:
                         f"{off:.1e}",
                     ]
                 )
+                print(*rows[-1], flush=True)  # the table follows; a run may be long
             if last:
                 extra.append(
                     f"{arguments.parts} parts of {sizes.min()} to {sizes.max()} nodes, {len(found.dissection.separators)} between"
