@@ -3,13 +3,16 @@
     python benchmarks/large.py                      # needs: pip install '.[bench]'; TEMPOSE_DATA adds sphere2500 and torus3D
     python benchmarks/large.py --only trajectory --most 100000
     python benchmarks/large.py --steps --sizes 10000,30000 --seeds 1,2,3,4,5
+    python benchmarks/large.py --steps --sizes 2000 --seeds 21,22,23,24,25 --sigma-rot-deg 6 --completeness 0.02 --alone
+    python benchmarks/large.py --steps --files sphere2500,torus3D,parking-garage --alone     # of TEMPOSE_DATA
     python benchmarks/large.py --million            # 10⁶ nodes: optimum, proof, all marginals, memory
 
-All columns of a row are measured in one run. The matrix is the Gauss–Newton matrix of the graph at its chordal start. ``order``
-says whether minimum degree (md) or nested dissection by METIS (nd) was kept; ``flops`` is the work of minimum degree over that
-of the order kept. ``1→all`` is the time on one thread over that on all cores (bytes are compared, too). SuperLU gets the
-same matrix, in its symmetric mode with minimum degree; GTSAM's time is that of eliminating the linearised graph (``optimize`` of
-the Gaussian factor graph, in its own order).
+All columns of a row are measured in one run; ``--cpu`` takes the time of the processor, all threads together, which says more on
+a busy machine (the columns ``1→all`` then say nothing). The matrix is the Gauss–Newton matrix of the graph at its chordal
+start. ``order`` says whether minimum degree (md) or nested dissection by METIS (nd) was kept; ``flops`` is the work of
+minimum degree over that of the order kept. ``1→all`` is the time on one thread over that on all cores (bytes are compared, too).
+SuperLU gets the same matrix, in its symmetric mode with minimum degree; GTSAM's time is that of eliminating the linearised graph
+(``optimize`` of the Gaussian factor graph, in its own order).
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from tempose.optimum.starts import start_poses
 
 ONE_THREAD: Callable[[], int] = lambda: 1  # noqa: E731
 ALL = parallel.cores
+CLOCK: Callable[[], float] = time.perf_counter
 
 
 def graphs(only: str, most: int) -> Iterator[tuple[str, str, tempose.PoseGraph]]:
@@ -63,9 +67,9 @@ def best(call: Callable[[], Any], seconds: float = 3.0) -> tuple[float, Any]:
     """The shortest of a few runs, in seconds, and what it returned; slow calls run once."""
     shortest, spent, result = np.inf, 0.0, None
     while True:
-        began = time.perf_counter()
+        began = CLOCK()
         result = call()
-        took = time.perf_counter() - began
+        took = CLOCK() - began
         shortest, spent = min(shortest, took), spent + took
         if spent > seconds:
             return shortest, result
@@ -153,46 +157,60 @@ def gtsam_elimination(graph: tempose.PoseGraph, start: tempose.Poses) -> float:
     return best(problem.optimize, 0.0)[0]
 
 
-def steps(sizes: list[int], seeds: list[int], peers: bool) -> None:
+def step_graphs(options: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGraph, tempose.Poses | None]]:
+    """Name, graph and true poses, where they are known."""
+    for name in filter(None, options.files.split(",")):
+        path = Path(os.environ["TEMPOSE_DATA"]) / "g2o" / f"{name}.g2o"
+        yield name, tempose.read_graph(path, tempose.ReadOptions(precision="isotropic")), None
+    more = {"sigma_rot_deg": options.sigma_rot_deg, "completeness": options.completeness}
+    given = {name: value for name, value in more.items() if value is not None}
+    for n in [] if options.files else [int(x) for x in options.sizes.split(",")]:
+        for seed in (int(x) for x in options.seeds.split(",")):
+            made = tempose.simulate(n, shape=options.shape, seed=seed, **given)
+            yield f"{n}, seed {seed}", made.graph, made.truth
+
+
+def steps(options: argparse.Namespace, peers: bool) -> None:
     print(
-        f"{'nodes':>8} {'edges':>8} {'seed':>4} {'steps':>5} {'from truth':>10} {'start s':>8} {'newton s':>8} {'proof s':>8} "
-        f"{'eigenvalue':>10} {'gap of U':>9} {'GTSAM s':>8} {'ratio':>6} {'its U/ours':>10}  proof"
+        f"{'graph':>18} {'edges':>8} {'steps':>5} {'from truth':>10} {'start s':>8} {'newton s':>8} {'proof s':>8} "
+        f"{'eigenvalue':>10} {'gap of U':>9} {'GTSAM s':>8} {'ratio':>6} {'its U/ours':>10} {'GB':>5}  proof"
     )
-    for n in sizes:
-        for seed in seeds:
-            made = tempose.simulate(n, shape="trajectory", seed=seed)
-            graph = made.graph
-            clock = [time.perf_counter()]
-            posterior = Posterior(graph)
-            start = start_poses(graph, "chordal", np.random.default_rng(0))
-            clock.append(time.perf_counter())
-            curvature = Curvature(posterior)
-            minimum = minimise(curvature, start)
-            clock.append(time.perf_counter())
-            proof = certify(posterior, minimum.poses)
-            clock.append(time.perf_counter())
-            truth = minimise(curvature, made.truth)
-            begin, newton, certificate = np.diff(clock)
-            theirs, value = np.nan, np.nan
-            if peers:
-                problem = gtsam_problem(graph)
-                theirs, values = best(lambda p=problem: gtsam_optimum(p), 0.0)
-                value = gtsam_potential(graph, values) / minimum.potential
-            print(
-                f"{n:8d} {graph.n_edges:8d} {seed:4d} {len(minimum.steps):5d} {len(truth.steps):10d} {begin:8.2f} {newton:8.2f} "
-                f"{certificate:8.2f} {proof.min_eigenvalue:10.2g} {proof.relative_suboptimality:9.1e} {theirs:8.1f} "
-                f"{theirs / (begin + newton + certificate):6.1f} {value:10.6f}  {proof.status}",
-                flush=True,
-            )
+    for name, graph, truth in step_graphs(options):
+        clock = [CLOCK()]
+        posterior = Posterior(graph)
+        start = start_poses(graph, "chordal", np.random.default_rng(0))
+        clock.append(CLOCK())
+        curvature = Curvature(posterior)
+        minimum = minimise(curvature, start)
+        clock.append(CLOCK())
+        proof = certify(posterior, minimum.poses)
+        clock.append(CLOCK())
+        again = "–" if truth is None else str(len(minimise(curvature, truth).steps))
+        begin, newton, certificate = np.diff(clock)
+        theirs, value = np.nan, np.nan
+        if peers:
+            problem = gtsam_problem(graph)
+            theirs, values = best(lambda p=problem: gtsam_optimum(p), 0.0)
+            value = gtsam_potential(graph, values) / minimum.potential
+        print(
+            f"{name:>18} {graph.n_edges:8d} {len(minimum.steps):5d} {again:>10} {begin:8.2f} {newton:8.2f} "
+            f"{certificate:8.2f} {proof.min_eigenvalue:10.2g} {proof.relative_suboptimality:9.1e} {theirs:8.1f} "
+            f"{theirs / (begin + newton + certificate):6.1f} {value:10.6f} {peak():5.2f}  {proof.status}",
+            flush=True,
+        )
+
+
+def peak() -> float:
+    """Largest memory of this process so far, GB: of the largest graph yet, GTSAM's included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def million(n: int) -> None:
     """A trajectory of 10⁶ nodes and about 2·10⁶ edges."""
-    began = time.perf_counter()
+    began = CLOCK()
 
     def lap(name: str) -> None:
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{name:>12} {time.perf_counter() - began:8.1f} s, peak {memory:5.2f} GB", flush=True)
+        print(f"{name:>12} {CLOCK() - began:8.1f} s, peak {peak():5.2f} GB", flush=True)
 
     graph = tempose.simulate(n, shape="trajectory", seed=1).graph
     lap(f"{graph.n_edges} edges")
@@ -220,13 +238,20 @@ def main() -> None:
     parser.add_argument(
         "--million", type=int, nargs="?", const=1_000_000, help="a trajectory of so many nodes, with memory"
     )
+    parser.add_argument("--shape", default="trajectory", help="for --steps")
+    parser.add_argument("--sigma-rot-deg", type=float, help="noise for --steps")
+    parser.add_argument("--completeness", type=float, help="of loops, for --steps")
+    parser.add_argument("--files", default="", help="graphs of TEMPOSE_DATA for --steps, in place of simulated ones")
+    parser.add_argument("--cpu", action="store_true", help="processor time in place of the clock")
     parser.add_argument("--alone", action="store_true", help="leave SuperLU and GTSAM out")
     options = parser.parse_args()
+    if options.cpu:
+        global CLOCK
+        CLOCK = time.process_time
     if options.million:
         million(options.million)
     elif options.steps:
-        sizes, seeds = ([int(x) for x in text.split(",")] for text in (options.sizes, options.seeds))
-        steps(sizes, seeds, not options.alone)
+        steps(options, not options.alone)
     else:
         linear(options.only, options.most, not options.alone)
 
