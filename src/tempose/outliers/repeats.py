@@ -1,10 +1,10 @@
 r"""Loop closures that say the same, in the evidence of a fit: those of a cluster that it rejects are one mistake.
 
 Between a fit that keeps a look-alike seen n times and one that rejects it, evidence of independent wrong edges counts n mistakes.
-But whoever takes one place for another does so again a step later. The first rejected edge of a wrong cluster is a mistake, with the
-density o; each of the others says what those before it have said, up to the noise of both and of the chain between: its density
-is about :math:`c\, e^{-\mathrm{core}(d/2)}\, S^{-d/2}`, S the variance of that prediction in units of the edge's own. Clusters that a
-fit keeps need no such count: their edges agree with its poses, whose volume has shrunk by as much.
+But whoever takes one place for another does so again a step later. The first rejected edge of a wrong cluster is a mistake, with
+the density o; each of the others says what those before it have said, up to the noise of both and of the chain between: its
+density is about :math:`c\, e^{-\mathrm{core}(d/2)}\, S^{-d/2}`, S the variance of that prediction in units of the edge's own.
+Clusters that a fit keeps need no such count: their edges agree with its poses, whose volume has shrunk by as much.
 """
 
 from __future__ import annotations
