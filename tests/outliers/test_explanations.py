@@ -145,26 +145,6 @@ def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:
     assert pulled.evidence.agreeing.sum() == straight.evidence.agreeing.sum() and scores[0] == scores[1]
 
 
-def test_trusted_links_pay_for_what_they_miss_by() -> None:
-    """As much as their residual is improbable, at most what giving them up costs; without trust they pay nothing there."""
-    graph, _ = a_loop_and_its_opposite(0)
-    paid = []
-    for own in (math.nan, 0.5, 0.9, 0.99, 0.999999):
-        search = search_of(graph, own)
-        straight = search.sequence.chain_poses
-        along = np.linspace(0.0, 1.0, len(straight))[:, None]
-        bent = straight.position + along * [0.04 * len(straight), 0.0, 0.0]  # 4 σ a link
-        poses, links = tempose.Poses(straight.ids, straight.wxyz, bent), search.sequence.is_link
-        one = search.explanation(poses)
-        assert one.fits[links].all() and search.explanation(straight).evidence.bent == pytest.approx(0.0)
-        energy, freedom = search.level.energies(poses)[0][links], np.full(int(links.sum()), 3.0)
-        excess = np.maximum(_core(energy, freedom) - _core(0.5 * freedom, freedom), 0.0)
-        most = 0.0 if math.isnan(own) else math.log(own / (1.0 - own))
-        assert one.evidence.bent == pytest.approx(float(np.minimum(excess, most).sum()))
-        paid.append(one.evidence.bent)
-    assert paid[0] == paid[1] == 0.0 and paid[1] < paid[2] < paid[3] <= paid[4]
-
-
 def test_poses_settle_on_trusted_links() -> None:
     """Three edges that are off by fifteen σ together bend a link that nobody trusts; trusted ones stay as they are."""
     graph, _ = a_loop_and_its_opposite(0, short=0.15)

@@ -131,7 +131,7 @@ class Evidence:
     misfit
         By how much the residuals of what is believed exceed those that are expected, in nats.
     bent
-        By how much trusted links miss by more than is expected, in nats: as much as giving them up costs, at most.
+        By how much trusted links miss beyond what any edge may, in nats: as much as giving them up costs, at most.
     """
 
     role: Index

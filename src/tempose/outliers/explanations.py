@@ -20,8 +20,7 @@ cases. More clusters that say so say nothing new. The first cluster between two 
 
 Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
 little at every link reaches any place, so that residuals count as well: a part of the excess of those of links, and of one for
-every cell. Links that are trusted pay for all of their excess, up to the log odds that giving them up would cost. The prior numbers
-are :class:`tempose.outliers.beliefs.Beliefs`, and the score is computed there.
+every cell. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
@@ -281,10 +280,10 @@ class ExplanationSearch:
         return float(excess[fits & self.sequence.is_link].sum() + of_cells.sum())
 
     def _bent(self, energy: Array, fits: Mask) -> float:
-        """By how much trusted links miss by more than is expected, in nats: as much as giving them up costs, at most."""
+        """By how much trusted links miss beyond the usual limit, in nats: at the limit of trust, as much as giving them up."""
         freedom, links = self.level.freedom, fits & self.sequence.is_link
-        excess = np.maximum(_core(energy, freedom) - _core(0.5 * freedom, freedom), 0.0)
-        return float(np.minimum(excess, _trust(self.own))[links].sum())
+        beyond = _core(energy, freedom) - _core(_FITS * freedom, freedom)
+        return float(np.maximum(beyond[links], 0.0).sum())
 
     def _joins(self, believed: Mask, fits: Mask, segment: Index) -> tuple[set[int], dict[int, set[tuple[int, int]]]]:
         """Believed clusters that lie mostly within segments; and which segments each one joins."""
@@ -479,12 +478,8 @@ def _largest_energy(freedom: Array, own: Array) -> Array:
     grows by the log odds of its prior probability ``own`` (m,), if these are above even.
     """
     usual = _FITS * freedom
-    return np.asarray(0.5 * _TAIL * np.expm1(np.log1p(2.0 * usual / _TAIL) + 2.0 * _trust(own) / (_TAIL + freedom)))
-
-
-def _trust(own: Array) -> Array:
-    """Log odds (m,) of edges that are trusted; 0 for the others."""
-    return np.maximum(log_odds(np.where(np.isnan(own), 0.5, own)), 0.0)
+    trust = np.maximum(log_odds(np.where(np.isnan(own), 0.5, own)), 0.0)
+    return np.asarray(0.5 * _TAIL * np.expm1(np.log1p(2.0 * usual / _TAIL) + 2.0 * trust / (_TAIL + freedom)))
 
 
 def _confirmations(
