@@ -29,6 +29,7 @@ def readjust(
     5%. The result is aligned with the poses as they were. ``bundle`` is an earlier one of the same model, which saves time.
     """
     pycolmap = require("pycolmap", "bundle adjustment")
+    pycolmap.logging.minloglevel = 3  # steps that are tried and given up are no news; what fails is raised
     before = bundle_of(model, free) if bundle is None else bundle_again(bundle, model, free)
     scale = loss_px or EFFICIENT * robust_sigma_px(linearise(before))
     for _ in range(_MOST_ROUNDS if loss_px is None else 0):
