@@ -361,7 +361,7 @@ def held(given: GivenModel) -> tuple[str, ...]:
     return tuple(f"{count} camera{'s' if count > 1 else ''}: {line}" for line, count in lines.items())
 
 
-_WORTH_A_WORD = 1.5
+_WORTH_A_WORD = 3.0  # few points show twice as much by chance
 
 
 def lens(given: GivenModel) -> tuple[str, ...]:
