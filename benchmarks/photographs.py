@@ -52,18 +52,23 @@ def compare(home: Path, arguments: argparse.Namespace) -> None:
     settings = ["--features", str(arguments.features), "--image-size", str(arguments.image_size)]
     (home / "colmap").mkdir()
     theirs = timed([sys.executable, __file__, str(images), *settings, "--colmap", str(home / "colmap")])
+    print("COLMAP:", as_text(json.loads(theirs[2])), flush=True)
     ours = timed([sys.executable, "-m", "tempose", "sfm", str(images), "-o", str(home / "ours"), "--json", *settings])
     facts = json.loads(ours[2])
-    for name, found in (("COLMAP", json.loads(theirs[2])), ("tempose", facts["seconds"])):
-        print(
-            f"{name}:",
-            ", ".join(f"{key} {value if isinstance(value, str) else f'{value:.1f} s'}" for key, value in found.items()),
-        )
-    print(f"tempose: models of {facts['scenes'] or facts['n_cameras']}")
+    print(
+        "tempose:", as_text(facts["seconds"]), f"photographs {' and '.join(one.split()[0] for one in facts['scenes'])}"
+    )
     print(f"{count} photographs {'seconds':>10} {'of all cores':>13}")
     for name, one in (("COLMAP", theirs), ("tempose", ours)):
         print(f"{name:14} {one[0]:10.1f} {one[1]:13.1f}")
     print(f"{'ratio':14} {ours[0] / theirs[0]:10.2f} {ours[1] / theirs[1]:13.2f}")
+
+
+def as_text(seconds: dict[str, float | str]) -> str:
+    """Stages and how long they took."""
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else f'{value:.1f} s'}" for name, value in seconds.items()
+    )
 
 
 def timed(command: list[str]) -> tuple[float, float, str]:

@@ -10,7 +10,7 @@ pycolmap = pytest.importorskip("pycolmap", reason="needs the extra sfm")
 from helpers import bundles  # noqa: E402
 from tempose.io.colmap.model import open_model  # noqa: E402
 from tempose.sfm.features import undo_unlikely  # noqa: E402
-from tempose.sfm.mapping import Mapped, drop_impossible, linked, most_of  # noqa: E402
+from tempose.sfm.mapping import Mapped, _separate, drop_impossible, linked, most_of  # noqa: E402
 
 
 @pytest.mark.parametrize("focal", [-300.0, 1e-3, 1e6, np.nan])
@@ -76,3 +76,16 @@ def test_scattered_are_photographs_that_hang_together_and_are_apart(parts, model
         "incremental", (), tuple("abcdefghij"), tuple(map(frozenset, models)), 9, 0, {}, tuple(map(frozenset, parts))
     )
     assert mapped.is_scattered == is_scattered
+
+
+def test_photographs_with_frames_get_cameras_of_their_own(tmp_path) -> None:
+    """As databases have them that COLMAP or tempose made."""
+    options = pycolmap.SyntheticDatasetOptions(
+        num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=3, num_points3D=10, num_points2D_without_point3D=0
+    )
+    with pycolmap.Database.open(tmp_path / "database.db") as database:
+        pycolmap.synthesize_dataset(options, database)
+        assert database.num_frames() == 3 and database.num_cameras() == 1
+        _separate(database)
+        assert len({image.camera_id for image in database.read_all_images()}) == 3 == database.num_cameras()
+        assert database.num_frames() == database.num_rigs() == 0

@@ -328,6 +328,9 @@ def bendable(camera: Any) -> bool:
 def _separate(database: Any) -> None:
     """Every photograph but the first of each camera gets a camera of its own, which begins as the one it had."""
     pycolmap = require("pycolmap", "making a model")
+    # frames and rigs go with the cameras, and would not let them change: without them COLMAP makes one of each photograph
+    database.clear_frames()
+    database.clear_rigs()
     cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
     had = set()
     for image in sorted(database.read_all_images(), key=lambda one: str(one.name)):
@@ -341,9 +344,6 @@ def _separate(database: Any) -> None:
         own.has_prior_focal_length = False
         image.camera_id = database.write_camera(own)
         database.update_image(image)
-    # frames and rigs go with the cameras: without them COLMAP makes one of each photograph
-    database.clear_frames()
-    database.clear_rigs()
 
 
 def _map(pycolmap: Any, task: _Task) -> list[dict[str, Any]]:
