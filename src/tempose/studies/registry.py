@@ -117,11 +117,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "dino, and pycolmap.",
     ),
     "sfm-coverage": Entry(
-        "coverage of cameras and points on COLMAP's synthetic data",
+        "coverage of cameras and points on synthetic data",
         "Not in the paper, which shows the error bars of points as colours only. Needs pycolmap.",
     ),
     "bundle-coverage": Entry(
-        "are the error bars of adjusted models with unknown intrinsics right",
+        "the same of adjusted models, intrinsics unknown",
         "Not in the paper, which leaves the uncertainty of bundle adjustment to later. Needs pycolmap.",
     ),
     "epfl-coverage": Entry(
@@ -137,11 +137,11 @@ EXPERIMENTS: dict[str, Entry] = {
         "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
     ),
     "warped-photographs": Entry(
-        "the same of photographs that were bent, cropped or turned",
+        "the same of bent, cropped and turned ones",
         "Not in the paper, which has calibrated pairs. Needs the data set epfl and pycolmap.",
     ),
     "other-photographs": Entry(
-        "tourists' photographs against a calibration, a toy against COLMAP, a drone against its GPS",
+        "photographs by tourists, of a toy and by a drone",
         "Not in the paper. Needs the data set photos, pycolmap and h5py.",
     ),
     "threedmatch": Entry(
