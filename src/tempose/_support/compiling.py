@@ -27,7 +27,7 @@ KERNELS = {
     "sampling": ("the sampler", 15.0),
     "dynamics": ("the paper's sampler", 10.0),
     "methods": ("the methods to compare with", 5.0),
-    "sfm": ("the geometry of photographs", 15.0),
+    "sfm": ("the geometry of photographs", 25.0),
 }
 """By room: what its kernels are for, and about how many seconds they take to compile."""
 

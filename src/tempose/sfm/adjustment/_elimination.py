@@ -16,13 +16,13 @@ from tempose._support.compiling import inlined, kernel
 from tempose.sfm.adjustment.linear import BLOCK
 
 
-@kernel(parallel=True)
+@kernel
 def point_inverses(first: Any, weight: Any, by_point: Any, least: Any, V: Any, inverse: Any, sound: Any) -> None:
     """Information (p, 3, 3) of every point, and its inverse where it is well conditioned.
 
     ``sound`` (p,): whether the smallest eigenvalue is more than ``least`` of the largest for sure; nothing is inverted elsewhere.
     """
-    for p in prange(len(first) - 1):
+    for p in range(len(first) - 1):
         xx = xy = xz = yy = yz = zz = 0.0
         for k in range(first[p], first[p + 1]):
             for r in range(2):
@@ -88,7 +88,7 @@ def _joined(nodes: Any, begin: Any, count: Any, node: Any) -> Any:
     return count + 1
 
 
-@kernel(parallel=True)
+@kernel
 def point_nodes(
     first: Any, frame: Any, camera_first: Any, camera_last: Any, widest: Any, nodes: Any, count: Any
 ) -> None:
@@ -96,7 +96,7 @@ def point_nodes(
 
     A camera has at most ``widest``, so that there is room for those of point p from ``(1 + widest) first[p]`` on.
     """
-    for p in prange(len(first) - 1):
+    for p in range(len(first) - 1):
         begin, many = (1 + widest) * first[p], 0
         for k in range(first[p], first[p + 1]):
             many = _joined(nodes, begin, many, frame[k])
