@@ -354,7 +354,9 @@ def _calibrate(pycolmap: Any, database: Path, begin_anywhere: bool = False) -> l
     now = focal_lengths(database)
     known = _read_focal(about)
     if [one["found"] for one in known] != [focal for focal, _ in now]:
-        if not pycolmap.calibrate_view_graph(database, pycolmap.ViewGraphCalibrationOptions(random_seed=0)):
+        # nobody uses relative poses of this database: mappers verify its pairs again, the pose graph has its own
+        settings = pycolmap.ViewGraphCalibrationOptions(random_seed=0, reestimate_relative_pose=False)
+        if not pycolmap.calibrate_view_graph(database, settings):
             if begin_anywhere:
                 return [FoundFocalLength(px, px, from_exif) for px, from_exif in now]
             raise NotApplicable(
