@@ -82,11 +82,11 @@ def test_draws_have_the_covariance_of_the_whole() -> None:
 
 
 def test_a_border_that_is_forgotten_would_be_noticed(monkeypatch) -> None:
-    """Negative control: without the Schur complement the marginals are others."""
+    """Negative control: with a border half as sure the marginals are others."""
     made = simulate(60, shape="trajectory", seed=2)
     _, sigma = whole(made.graph, made.truth)
     honest = work.marginals
-    monkeypatch.setattr(root.work, "marginals", lambda task: honest(replace(task, rest=2.0 * task.rest)))
+    monkeypatch.setattr(root.work, "marginals", lambda task: honest(replace(task, border=2.0 * task.border)))
     with minimise_in_parts(made.graph, made.truth, parts=2) as found:
         assert not np.allclose(found.covariances(), sigma, rtol=1e-3)
 

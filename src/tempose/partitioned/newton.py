@@ -158,7 +158,6 @@ class _Root:
         self.pairs, self.places = self._pattern()
         self.symbolic = analyze(len(self.between), self.pairs[:, 0], self.pairs[:, 1], block=self.b)
         self.factor: Factor | None = None
-        self.said: list[BorderFactor] = []
 
     def _pattern(self) -> tuple[Index, list[Index]]:
         """Pairs (e, 2) of separators that some part or edge joins, and where in them those of each part are."""
@@ -291,7 +290,7 @@ class _Root:
             made = self._reduce(True, 0.0)
             if made is None:
                 raise GraphError("the Hessian at the optimum is not positive definite: no Gaussian fits there")
-            self.factor, self.said = made[2], made[1]
+            self.factor = made[2]
         return self._at(True, 0.0), self.factor
 
     def covariances(self) -> Array:
@@ -302,8 +301,7 @@ class _Root:
         diagonal = diagonal * ~(held[:, :, None] | held[:, None, :])
         off = off * ~(held[self.pairs[:, 0]][:, :, None] | held[self.pairs[:, 1]][:, None, :])
         tasks = []
-        for one, said, border, place in zip(at, self.said, self.borders, self.places, strict=True):
-            assert said.matrix is not None
+        for one, border, place in zip(at, self.borders, self.places, strict=True):
             k = len(border)
             sigma = np.zeros((k, k, b, b))
             lower = np.tril_indices(k, -1)
@@ -312,7 +310,7 @@ class _Root:
             sigma[np.arange(k), np.arange(k)] = diagonal[border]
             fixed = held[border].reshape(-1)
             flat = sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b) + np.diag(fixed.astype(float))
-            tasks.append(Spread(one, work.packed(np.asarray(np.linalg.inv(flat), np.float64)) - said.matrix))
+            tasks.append(Spread(one, work.packed(flat)))
         out = np.zeros((self.graph.n_nodes, 6, 6))
         axes = self.graph.axes
         for rows, blocks in zip(

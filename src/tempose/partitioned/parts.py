@@ -172,12 +172,8 @@ class Eliminated:
         self.added = np.zeros((part.n_border, b, b))  # K less the border's own block
         self.added[:, k, k] = np.maximum(stiff, 1e-9 * np.abs(diagonal[:, k, k]).max(initial=1.0))
         diagonal[n:] += self.added
-        self.diagonal, self.off = diagonal, off
-        self.factor: Factor = self.factored_again(diagonal, np.zeros((part.n_border * (part.n_border - 1) // 2, b, b)))
-
-    def factored_again(self, diagonal: Array, between: Array) -> Factor:
-        """Factor with blocks between the nodes of the border, by the pairs of a lower triangle."""
-        return self.part.symbolic.factor(diagonal, np.concatenate([self.off, between]))
+        nothing = np.zeros((part.n_border * (part.n_border - 1) // 2, b, b))  # between the nodes of the border
+        self.factor: Factor = part.symbolic.factor(diagonal, np.concatenate([off, nothing]))
 
     def end_of_factor(self) -> Array:
         """L_BB (k b, k b), its rows in the order of the border: ``S' = L_BB L_BBᵀ`` in that order, too."""
@@ -248,10 +244,6 @@ class _Kept:
         made = Eliminated(self.part_of(at), at)
         self.eliminated = at.key, made
         return made
-
-    def forget(self) -> None:
-        """Keep the part, but not what was made of it."""
-        self.eliminated = None
 
     def part_of(self, at: At) -> Part:
         """A part, from its file unless it was the last."""
@@ -324,26 +316,21 @@ def descend(step: Step) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """What the rest of the graph knows about the border: the inverse of its covariance less S (k b, k b), :func:`packed`."""
+    """How sure the whole graph is of a border: its covariance (k b, k b), :func:`packed`; the identity for what is held."""
 
     at: At
-    rest: Array
+    border: Array
 
 
 def marginals(task: Spread) -> Array:
-    """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as all the other parts make it."""
+    """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as the whole graph makes it."""
     made = _kept.of(task.at)
     n, b, k = made.part.n_interior, made.border.shape[-1], made.part.n_border
-    blocks = unpacked(task.rest).reshape(k, b, k, b).transpose(0, 2, 1, 3)
-    diagonal = made.diagonal
-    diagonal[n:] = made.border + blocks[np.arange(k), np.arange(k)]
-    between = blocks[np.tril_indices(k, -1)]
-    del blocks
-    _kept.forget()  # the new factor takes over the memory of the old one
+    order = made.factor.symbolic.order[n:] - n
+    sigma = unpacked(task.border).reshape(k, b, k, b)[order][:, :, order].reshape(k * b, k * b)
+    inverse = made.factor.selected_inverse_given(sigma)[0] if k else made.factor.selected_inverse()[0]
     held = made.part.held[:n]
-    del made.factor
-    out = made.factored_again(diagonal, between).selected_inverse()[0][:n]
-    return np.asarray(out * ~(held[:, :, None] | held[:, None, :]))
+    return np.asarray(inverse[:n] * ~(held[:, :, None] | held[:, None, :]))
 
 
 @dataclass(frozen=True, eq=False)

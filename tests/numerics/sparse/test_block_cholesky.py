@@ -616,3 +616,30 @@ def test_nodes_that_come_last_leave_their_schur_complement(seed):
     assert np.allclose(
         factor.selected_inverse()[0], [np.linalg.inv(A)[v * block :, v * block :][:block, :block] for v in range(n)]
     )
+
+
+def test_blocks_of_an_inverse_whose_end_is_given():
+    """Σ_II = H_II⁻¹ + X Σ Xᵀ; and the factor is as it was afterwards."""
+    rng = np.random.default_rng(3)
+    n, block, border = 25, 3, np.arange(19, 25)
+    clique = np.array([(a, b) for a in border for b in border if a > b])
+    pairs, diag, off = problem(rng, n, np.concatenate([chain(n), random_pairs(rng, n, 12), clique]), block)
+    symbolic = analyze(n, pairs[:, 0], pairs[:, 1], block=block, last=border)
+    factor, A = symbolic.factor(diag, off), dense(n, block, pairs, diag, off)
+    order = symbolic.order[-len(border) :]
+    last = (order[:, None] * block + np.arange(block)).ravel()
+    rest = np.setdiff1d(np.arange(n * block), last)
+    J = rng.standard_normal((len(last), len(last)))
+    sigma = J @ J.T + np.eye(len(last))
+    X = np.linalg.solve(A[np.ix_(rest, rest)], A[np.ix_(rest, last)])
+    want = np.linalg.inv(A)
+    want[np.ix_(rest, rest)] = np.linalg.inv(A[np.ix_(rest, rest)]) + X @ sigma @ X.T
+    before = factor.selected_inverse()
+    found = factor.selected_inverse_given(sigma)[0]
+    for v in range(19):
+        here = slice(v * block, (v + 1) * block)
+        assert np.allclose(found[v], want[here, here], rtol=1e-9)
+        assert not np.allclose(found[v], before[0][v], rtol=1e-6)  # negative control
+    assert np.array_equal(factor.selected_inverse()[0], before[0])
+    with pytest.raises(NotPositiveDefiniteError):
+        factor.selected_inverse_given(-sigma)

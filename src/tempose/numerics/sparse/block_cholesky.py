@@ -41,6 +41,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from tempose._support.parallel import on_threads
@@ -323,6 +324,32 @@ class Factor:
         _shared(share, symbolic._tasks)
         off[symbolic._loops] = diag[symbolic.pairs[symbolic._loops, 0]]
         return diag, off
+
+    def selected_inverse_given(self, last: Array) -> tuple[Array, Array]:
+        """The same where the block of the last nodes, of those that :func:`analyze` was told, is given instead.
+
+        With ``last`` (k·b, k·b) their covariance Σ, in the order of elimination, and all others eliminated before them, these are
+        blocks of ``H_II⁻¹ + X Σ Xᵀ``, ``X = H_II⁻¹ H_IB``, and of ``−X Σ``: what the others are if the last have covariance Σ.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If ``last`` is not positive definite.
+        """
+        symbolic = self.symbolic
+        begin, end = symbolic._tree.panel[-2:]
+        panel = self._values[begin:end].reshape(len(last), len(last))  # by columns: its transpose is L
+        before = panel.copy()
+        try:
+            # Σ = W Wᵀ with W upper triangular, and so (L Lᵀ)⁻¹ with L = W⁻ᵀ: no inverse of Σ, and no difference of large numbers
+            upper = np.linalg.cholesky(last[::-1, ::-1])[::-1, ::-1]
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefiniteError(int(symbolic.order[-1])) from None
+        try:
+            panel[:] = np.triu(solve_triangular(upper, np.eye(len(last))))
+            return self.selected_inverse()
+        finally:
+            panel[:] = before
 
     def inverse_blocks(self, i: ArrayLike, j: ArrayLike) -> Array:
         """Return the blocks A⁻¹[i[k], j[k]], (m, b, b), of any nodes i and j: one block column per distinct j."""
