@@ -11,8 +11,9 @@ All columns of a row are measured in one run; ``--cpu`` takes the time of the pr
 a busy machine (the columns ``1→all`` then say nothing). The matrix is the Gauss–Newton matrix of the graph at its chordal
 start. ``order`` says whether minimum degree (md) or nested dissection by METIS (nd) was kept; ``flops`` is the work of
 minimum degree over that of the order kept. ``1→all`` is the time on one thread over that on all cores (bytes are compared, too).
-SuperLU gets the same matrix, in its symmetric mode with minimum degree; GTSAM's time is that of eliminating the linearised graph
-(``optimize`` of the Gaussian factor graph, in its own order).
+SuperLU gets the same matrix, in its symmetric mode with minimum degree, and so does CHOLMOD (by way of cvxopt, supernodal, its own
+order and analysis not counted); GTSAM's time is that of eliminating the linearised graph (``optimize`` of the Gaussian factor graph,
+in its own order).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from block_cholesky import assembled
+from scipy.sparse import tril
 from scipy.sparse.linalg import splu
 
 import tempose
@@ -97,7 +99,8 @@ def linear(only: str, most: int, peers: bool) -> None:
     head += f" {'fill GB':>7} {'analyse':>8} {'factor':>8} {'1→all':>6}"
     print(
         head
-        + f" {'solve':>8} {'1→all':>6} {'inverse':>8} {'1→all':>6} {'SuperLU':>8} {'ratio':>6} {'GTSAM':>8} {'ratio':>6}"
+        + f" {'solve':>8} {'1→all':>6} {'inverse':>8} {'1→all':>6} {'SuperLU':>8} {'ratio':>6} {'CHOLMOD':>8} {'ratio':>6} "
+        f"{'GTSAM':>8} {'ratio':>6}"
     )
     growth: dict[str, list[tuple[float, ...]]] = {}
     for family, name, graph in graphs(only, most):
@@ -116,19 +119,20 @@ def linear(only: str, most: int, peers: bool) -> None:
         f1, f2 = on_one_and_all(lambda: curvature.factored(diagonal, off), lambda f: f.solve(rhs))  # noqa: B023
         s1, s2 = on_one_and_all(lambda: factor.solve(rhs), lambda x: x)  # noqa: B023
         i1, i2 = on_one_and_all(factor.selected_inverse, lambda x: x[0])
-        lu = elimination = np.nan
+        lu = elimination = other = np.nan
         if peers:
             matrix = superlu(curvature, diagonal, off)
             how = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
             if symbolic.flops < 2e11:  # SuperLU takes minutes beyond, and its indices end at 2³¹ numbers
                 lu, _ = best(lambda: splu(matrix, **how), 0.0)  # noqa: B023
+                other = cholmod_factor(matrix)
             if graph.n_nodes <= 100_000:
                 elimination = gtsam_elimination(graph, start)
         kind = {"minimum degree": "md", "nested dissection": "nd"}[symbolic.ordering]
         print(
             f"{name:>18} {graph.n_edges:8d} {kind:>5} {symbolic.flops / 1e9:7.2f} {ratio:6.2f} {8e-9 * symbolic.nonzeros:7.2f} "
             f"{analyse:8.3f} {f2:8.3f} {f1 / f2:6.2f} {s2:8.4f} {s1 / s2:6.2f} {i2:8.3f} {i1 / i2:6.2f} "
-            f"{lu:8.2f} {lu / f2:6.1f} {elimination:8.2f} {elimination / f2:6.1f}",
+            f"{lu:8.2f} {lu / f2:6.1f} {other:8.3f} {other / f2:6.1f} {elimination:8.2f} {elimination / f2:6.1f}",
             flush=True,
         )
         growth.setdefault(family, []).append((graph.n_nodes, analyse, f2, s2, i2))
@@ -140,6 +144,19 @@ def linear(only: str, most: int, peers: bool) -> None:
                 for name, t in zip(("analyse", "factor", "solve", "inverse"), times, strict=True)
             )
             print(f"{family}: {slopes}")
+
+
+def cholmod_factor(matrix: Any) -> float:
+    """Seconds of CHOLMOD's numerical factorisation."""
+    try:
+        from cvxopt import cholmod, spmatrix
+    except ImportError:
+        return float("nan")
+    lower = tril(matrix, format="coo")
+    given = spmatrix(lower.data, lower.row.astype(int), lower.col.astype(int), lower.shape)
+    cholmod.options["supernodal"] = 2
+    factor = cholmod.symbolic(given)
+    return best(lambda: cholmod.numeric(given, factor), 1.0)[0]
 
 
 def gtsam_elimination(graph: tempose.PoseGraph, start: tempose.Poses) -> float:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
+from scipy.sparse import eye_array
+from scipy.sparse.linalg import splu
 
 from tempose._support import parallel
 from tempose.errors import ArgumentError, GraphError, TemposeError
@@ -481,6 +483,16 @@ class TestOrdering:
         below = (np.abs(np.linalg.cholesky(filled)) > 0.0).sum(axis=0).astype(float)  # its diagonal included
         assert ordering.operations(graph, order) == pytest.approx(0.5 * np.sum(below * (below + 1)))
         assert ordering.operations(graph, np.arange(n)) > ordering.operations(graph, order)  # negative control
+
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_dropping_the_fill_does_not_change_the_order(self, shape):
+        n, pairs = SHAPES[shape]
+        graph = _adjacency(n, np.asarray(pairs, dtype=np.int64).reshape(-1, 2))
+        if n == 0 or np.diff(graph.indptr).max() > 16:
+            pytest.skip("nothing to order, or hubs, which come last by themselves")
+        matrix = (eye_array(n) * (np.diff(graph.indptr).max() + 1.0) - (graph > 0)).tocsc()
+        whole = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        np.testing.assert_array_equal(ordering.minimum_degree(graph)[whole.perm_c], np.arange(n))
 
     def test_nested_dissection_is_kept_where_it_is_cheaper(self, monkeypatch: pytest.MonkeyPatch):
         pytest.importorskip("pymetis")
