@@ -11,9 +11,9 @@ All columns of a row are measured in one run; ``--cpu`` takes the time of the pr
 a busy machine (the columns ``1→all`` then say nothing). The matrix is the Gauss–Newton matrix of the graph at its chordal
 start. ``order`` says whether minimum degree (md) or nested dissection by METIS (nd) was kept; ``flops`` is the work of
 minimum degree over that of the order kept. ``1→all`` is the time on one thread over that on all cores (bytes are compared, too).
-SuperLU gets the same matrix, in its symmetric mode with minimum degree, and so does CHOLMOD (by way of cvxopt, supernodal, its
-own order and analysis not counted); GTSAM's time is that of eliminating the linearised graph (``optimize`` of the Gaussian factor graph,
-in its own order).
+SuperLU gets the same matrix, in its symmetric mode with minimum degree, and so does CHOLMOD (by way of cvxopt, supernodal, in its
+own order, its analysis not counted); GTSAM's time is that of eliminating the linearised graph (``optimize`` of the Gaussian factor
+graph, in its own order).
 """
 
 from __future__ import annotations

@@ -181,6 +181,23 @@ def test_a_break_may_lie_anywhere_between_the_places_that_loops_hold() -> None:
     assert np.ptp(same) < 1.0
 
 
+@pytest.mark.parametrize("lost", [[40], [0, 1, 2]])
+def test_a_part_that_nothing_holds_is_put_where_its_link_wants_it(lost: list[int]) -> None:
+    """Settling cannot mend it: far away all edges of the part are beyond reach. In the end it is as if it had never been lost."""
+    graph, _ = a_loop_and_its_opposite(0, right=3)
+    search = search_of(graph, 0.9)
+    whole = search._consider(search.sequence.chain_poses)
+    search.found.clear()
+    position = whole.poses.position.copy()
+    position[lost] += [500.0, -300.0, 0.0]
+    broken = search._consider(tempose.Poses(whole.poses.ids, whole.poses.wxyz, position))
+    assert len(whole.given_up) == 0 and len(broken.given_up) == 1
+    search._rejoin(broken)
+    best = search._best(1)[0]
+    assert len(best.given_up) == 0 and best.log_score > whole.log_score - 1.0
+    assert np.abs(best.poses.position - whole.poses.position).max() < 0.3  # what one link was off by
+
+
 def test_candidates_can_be_weighed_again_by_other_beliefs() -> None:
     graph, _ = a_loop_and_its_opposite(8, right=2)
     search = search_of(graph, 0.6)

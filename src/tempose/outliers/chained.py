@@ -43,9 +43,10 @@ def solve_explained(
     groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
     reported = [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
     fits: list[RobustFit] = []
-    for group in reported:
-        prior = _prior(candidates, group.members[0], search.sequence.is_link, bones, own)
-        start = bones.completed(candidates.found[group.members[0]].poses)
+    placing = [_placing(candidates, group) for group in reported]
+    for k in placing:
+        prior = _prior(candidates, k, search.sequence.is_link, bones, own)
+        start = bones.completed(candidates.found[k].poses)
         if not fits:
             fits.append(_fitted(graph, start, options, prior, bones.is_all))
             continue
@@ -65,9 +66,9 @@ def solve_explained(
         Explanation(
             group.probability, found.poses, found.likelihood.prior,
             moved_nodes(graph, fits[0].poses, found.poses, (search.sigma_rot, search.sigma_trans)),
-            np.flatnonzero(bones.edges)[candidates.found[group.members[0]].given_up],
+            np.flatnonzero(bones.edges)[candidates.found[k].given_up],
         )
-        for group, found in zip(reported, fits, strict=True)
+        for group, k, found in zip(reported, placing, fits, strict=True)
     )  # fmt: skip
     return RobustSolution(fits[0], (), (), Weighing(explanations, share, rest))
 
@@ -105,6 +106,19 @@ def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group
         else:
             groups.append(_Group([k], probability))
     return sorted(groups, key=lambda group: -group.probability)
+
+
+def _placing(candidates: Candidates, group: _Group) -> int:
+    """The most probable of those of a group that leave the fewest parts unplaced.
+
+    They have the same poses. What some of them doubt, and leave nothing to hold a part with, is in the verdicts.
+    """
+    sequence = candidates.clusters.sequence
+
+    def parts(k: int) -> int:
+        return sequence.graph.with_edges(candidates.found[k].fits).n_components
+
+    return min(group.members, key=parts)
 
 
 def _prior(candidates: Candidates, k: int, links: Mask, bones: Skeleton, own: Array) -> Array:

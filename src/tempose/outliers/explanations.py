@@ -355,9 +355,43 @@ class ExplanationSearch:
         """Explanations that are about as probable as those found: breaks elsewhere, and what nothing confirms called wrong."""
         left = _MOST_VARIED
         for one in self._best_of_each(_SHIFTED):
+            self._rejoin(one)
+        for one in self._best_of_each(_SHIFTED):
             left = self._shift_breaks(one, left)
         self._doubt()
+        for one in self._best_of_each(_SHIFTED):  # others come first when clusters are doubted
+            self._rejoin(one)
         self.prior = np.array(self.candidates().prior)
+
+    def _rejoin(self, one: Candidate) -> None:
+        """Put parts that nothing holds where a link or a cluster wants them, as long as that is more probable.
+
+        Settling can leave a node where none of its edges fits: then no single edge draws it back.
+        """
+        sequence, graph = self.sequence, self.sequence.graph
+        best = one
+        while True:
+            part = graph.with_edges(best.fits).component
+            apart = np.flatnonzero(part[graph.edge_i] != part[graph.edge_j])
+            if len(apart) == 0:
+                return
+            says = np.where(sequence.is_link, -1 - np.arange(graph.n_edges), self.clusters.of_edge)[apart]
+            size, wanted = np.bincount(part), sequence.displacements(best.poses)
+            found = best
+            for edge in apart[np.unique(says, return_index=True)[1]].tolist():
+                ends = part[sequence.earlier[edge]], part[sequence.later[edge]]
+                back = size[ends[0]] < size[ends[1]]  # the smaller one moves
+                motion = wanted[0][edge : edge + 1], wanted[1][edge : edge + 1]
+                moving = part == ends[0 if back else 1]
+                wxyz, position = best.poses.wxyz.copy(), best.poses.position.copy()
+                wxyz[moving], position[moving] = se3.compose(
+                    se3.inverse(motion) if back else motion, (wxyz[moving], position[moving])
+                )
+                other = self._keep(self.explanation(Poses(best.poses.ids, wxyz, position), best.doubted))
+                found = max(found, other, key=lambda each: each.log_score)
+            if found is best:
+                return
+            best = found
 
     def _shift_breaks(self, one: Candidate, most: int = _MOST_VARIED) -> int:
         """Give up neighbours of the links that it gives up, as far as that is about as probable; all combinations of them.
