@@ -37,6 +37,7 @@ from functools import cached_property
 import numpy as np
 
 from tempose._typing import Array, Index, Mask
+from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
@@ -74,6 +75,7 @@ _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while th
 _SURE = 1e-12
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
+_ROUNDS, _GAIN = 10, 0.01  # of varying the best again, as long as that gains so many nats
 _SHIFTED = 12  # explanations whose breaks are shifted
 _MOST_VARIED = 2000  # explanations that are looked at because their breaks are elsewhere
 _MOST_DOUBTED = 500  # explanations whose clusters are doubted
@@ -221,9 +223,14 @@ class ExplanationSearch:
                 self._consider(poses)
             for _ in range(_TREES):
                 self._try(self._random_weights())
-            for start in self._best(_IMPROVED):
+            for start in self._best_of_each(_IMPROVED):
                 self._improve(start)
-            self._vary()
+            self._vary(_SHIFTED)
+            for _ in range(_ROUNDS):
+                before = self._best(1)[0].log_score
+                self._vary(_IMPROVED)
+                if self._best(1)[0].log_score < before + _GAIN:
+                    break
             if not again:
                 given += [one.poses for one in self._best(_IMPROVED)]
                 self.set_level(*self._shown_level(self._best(1)[0]))
@@ -329,11 +336,29 @@ class ExplanationSearch:
         return clusters.spread(of_cluster, links) + 0.01 * rng.random(len(self.own))
 
     def _weights(self, believed: Mask, given_up: Index) -> Array:
-        """Of the edges in a tree that follows an explanation."""
+        """Of the edges in a tree that follows an explanation.
+
+        Where something has to break, it is the link that the fewest believed places lie across.
+        """
         clusters = self.clusters
-        weights = clusters.spread(np.where(believed, 4.0, -10.0) + 0.3 * np.log(clusters.size), 8.0)
+        across = self._across(believed)
+        weights = clusters.spread(
+            np.where(believed, 4.0, -10.0) + 0.3 * np.log(clusters.size), 8.0 + across / (1.0 + across.max(initial=0))
+        )
         weights[given_up] = -12.0
         return weights
+
+    def _across(self, believed: Mask) -> Index:
+        """How many places of believed clusters each link (m,) lies between; 0 for other edges."""
+        sequence, cell = self.sequence, self.clusters.cell
+        rank, n = sequence.rank, sequence.graph.n_nodes
+        edges = np.flatnonzero(self.clusters.spread(believed, False))
+        edges = edges[np.unique(cell[edges], return_index=True)[1]]
+        change = np.bincount(rank[sequence.earlier[edges]], minlength=n) - np.bincount(
+            rank[sequence.later[edges]], minlength=n
+        )
+        spanning = np.cumsum(change)  # of the step from each rank to the next
+        return np.where(sequence.is_link, spanning[rank[sequence.earlier]], 0)
 
     def _improve(self, start: Candidate) -> None:
         """Believe or give up one cluster or link at a time, as long as that is more probable."""
@@ -351,15 +376,15 @@ class ExplanationSearch:
             if best is before:
                 break
 
-    def _vary(self) -> None:
-        """Explanations that are about as probable as those found: breaks elsewhere, and what nothing confirms called wrong."""
+    def _vary(self, count: int) -> None:
+        """Explanations that are about as probable as the best found: breaks elsewhere, what nothing confirms called wrong."""
         left = _MOST_VARIED
-        for one in self._best_of_each(_SHIFTED):
+        for one in self._best_of_each(count):
             self._rejoin(one)
-        for one in self._best_of_each(_SHIFTED):
+        for one in self._best_of_each(count):
             left = self._shift_breaks(one, left)
         self._doubt()
-        for one in self._best_of_each(_SHIFTED):  # others come first when clusters are doubted
+        for one in self._best_of_each(count):  # others come first when clusters are doubted
             self._rejoin(one)
         self.prior = np.array(self.candidates().prior)
 
@@ -384,9 +409,10 @@ class ExplanationSearch:
                 motion = wanted[0][edge : edge + 1], wanted[1][edge : edge + 1]
                 moving = part == ends[0 if back else 1]
                 wxyz, position = best.poses.wxyz.copy(), best.poses.position.copy()
-                wxyz[moving], position[moving] = se3.compose(
+                turned, position[moving] = se3.compose(
                     se3.inverse(motion) if back else motion, (wxyz[moving], position[moving])
                 )
+                wxyz[moving] = quat.normalize(turned)
                 other = self._keep(self.explanation(Poses(best.poses.ids, wxyz, position), best.doubted))
                 found = max(found, other, key=lambda each: each.log_score)
             if found is best:
@@ -425,7 +451,7 @@ class ExplanationSearch:
                     (wxyz[anchor], position[anchor]),
                     sequence.graph.measured(np.array([node]), np.array([anchor]), np.array([edge])),
                 )
-                wxyz[node], position[node] = placed[0][0], placed[1][0]
+                wxyz[node], position[node] = quat.normalize(placed[0][0]), placed[1][0]
                 found = self._keep(self.explanation(Poses(one.poses.ids, wxyz.copy(), position.copy())))
                 if found.log_score < one.log_score - _MUCH_LESS:
                     break
