@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import tempose
-from tempose.outliers.joins import contested_joins
+from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.joins import contested_joins, likeliest_joins
+from tempose.outliers.noise import RobustOptions
+from tempose.outliers.search.skeleton import skeleton
 from tempose.solution import Solution
 
 ACCEPTED = 0.5
@@ -46,6 +49,28 @@ def test_probabilities_are_those_of_a_sum_over_all_sets_of_right_edges() -> None
     assert contested_joins(graph.with_edges(np.arange(13) < 11), accepted[:11], prior[:11]) == ()
     # nor is there anything to tell if a second edge confirms the first
     assert contested_joins(graph, np.arange(13) < 12, prior) == ()
+
+
+def test_the_edge_that_is_trusted_most_joins_two_sides() -> None:
+    """Whichever edge a fit began with: all of them fit exactly, so that it stays there."""
+    graph, prior = two_squares(), np.full(13, 0.9)
+    prior[-3:] = 0.99, 0.3, 0.3
+    bones = skeleton(graph)
+    options = RobustOptions("given", 0.9, math.inf, 10.0)
+
+    def refit(poses: tempose.Poses) -> RobustFit:
+        return fit(graph, poses, options, own_probability=prior)
+
+    for edge, shift in ((10, 0.0), (11, 20.0 - 3.0), (12, -30.0 - 5.0)):
+        position = np.zeros((8, 3))
+        position[:, 0] = np.arange(8.0)
+        position[4:, 0] += shift
+        begun = refit(tempose.Poses(graph.node_ids, np.tile([1.0, 0.0, 0.0, 0.0], (8, 1)), position))
+        assert np.flatnonzero(begun.inlier_probability[-3:] > ACCEPTED).tolist() == [edge - 10]
+        found, weighing = likeliest_joins(begun, bones, refit)
+        assert np.flatnonzero(found.inlier_probability[-3:] > ACCEPTED).tolist() == [0]
+        assert weighing is not None
+        assert weighing.explanations[0].probability == max(one.probability for one in weighing.explanations) > 0.9
 
 
 def test_sides_are_seen_from_the_largest_part_that_is_confirmed() -> None:

@@ -21,7 +21,7 @@ from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit, originals
 from tempose.outliers.explanations import Candidates, ExplanationSearch
-from tempose.outliers.joins import rejoined, weigh_joins
+from tempose.outliers.joins import likeliest_joins, rejoined
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.repeats import Repeats, counted_once
@@ -157,11 +157,15 @@ def solve_robust(
         softened = _softened(graph, chosen, options, own, links)
         fits += [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in softened]
         chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
+    by_edges_alone = chain is not None and bones.is_all  # fixes and landmarks hold parts, too
+    weighing = None
+    if by_cluster and by_edges_alone:
+        chosen, weighing = likeliest_joins(
+            chosen, bones, lambda poses: counted_once(_fit(graph, poses, options, own, links), repeats)
+        )
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
-    by_edges_alone = chain is not None and bones.is_all  # fixes and landmarks hold parts, too
-    weighing = weigh_joins(chosen, bones) if by_cluster and by_edges_alone else None
     return RobustSolution(chosen, competitors, tuple(new), weighing)
 
 

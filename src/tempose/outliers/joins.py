@@ -13,6 +13,7 @@ probability of the estimate. Bridges that nothing contradicts, as those of the e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.ears import joined
 from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, Weighing
+
+_MOST_REJOINED = 10  # parts that a likelier edge joins
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,29 @@ def weigh_joins(found: RobustFit, bones: Skeleton) -> Weighing | None:
     for probability, edge, rival in likely[: REPORTED - 1]:
         out.append(_instead(found, bones, probability, edge, rival, links))
     return Weighing(tuple(out), share, rest, loose)
+
+
+def likeliest_joins(
+    found: RobustFit, bones: Skeleton, refit: Callable[[Poses], RobustFit]
+) -> tuple[RobustFit, Weighing | None]:
+    """The fit in which the likeliest edges join parts, and :func:`weigh_joins` of it.
+
+    Fits are compared by their evidence, to which it hardly matters which of several edges that contradict each other is kept,
+    even if one of them is trusted more. ``refit`` begins from the poses of another explanation.
+    """
+    weighing = weigh_joins(found, bones)
+    for _ in range(_MOST_REJOINED):
+        if weighing is None:
+            break
+        first, likeliest = weighing.explanations[0], max(weighing.explanations, key=lambda one: one.probability)
+        if likeliest is first:
+            break
+        other = refit(likeliest.poses)
+        weighed = weigh_joins(other, bones)
+        if weighed is not None and weighed.explanations[0].probability <= first.probability:
+            break
+        found, weighing = other, weighed
+    return found, weighing
 
 
 def _instead(found: RobustFit, bones: Skeleton, probability: float, edge: int, rival: int, links: Index) -> Explanation:
