@@ -129,6 +129,41 @@ def test_energy_mixing() -> None:
     assert diag.energy_mixing(ar1(rng, 0.95, (1, 5000)))[0] == pytest.approx(0.1, abs=0.03)
 
 
+# ---------------------------------------------------------------------- compiled
+
+
+@pytest.mark.parametrize(("chains", "length"), [(1, 4), (1, 5), (2, 6), (2, 9), (4, 50), (3, 101), (4, 250)])
+def test_compiled_series_are_the_readable_ones(chains: int, length: int) -> None:
+    """With ties, constants, two values only, anti-correlation, one far value; and where it takes more lags than are summed."""
+    rng = np.random.default_rng(10)
+    x = np.concatenate([ar1(rng, phi, (6, chains, length)) for phi in (0.0, 0.5, -0.7, 0.99)])
+    x[0] = np.round(x[0], 1)
+    x[1] = x[1] > 0.0
+    x[2, 0, 0] = 1e6
+    x[3] = 3.0 + 1e-4 * x[3]
+    y, made = x.reshape(len(x), -1), diag._Series(chains, length)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slow = made.judged_slowly(y)
+        alone = [f(x) for f in (diag.rhat, diag.ess_bulk, diag.ess_tail, diag.mcse_mean, diag.mcse_sd)]
+    np.testing.assert_array_equal(slow, np.stack(alone, axis=-1))
+    np.testing.assert_allclose(made.judged(y), slow, rtol=1e-9)
+    z = x.reshape(4, 6, -1)
+    for along in (np.arange(3), np.array([4]), np.array([3, 5])):
+        np.testing.assert_allclose(made.spread(z, along), made.spread_slowly(z, along).T, rtol=1e-9)
+
+
+def test_slow_chains_are_left_to_the_readable_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control of the above: some series need more lags, and what is made of them then is used."""
+    x = ar1(np.random.default_rng(11), 0.98, (3, 4, 200)).reshape(3, -1)
+    made = diag._Series(4, 200)
+    fine = made.judged(x)
+    np.testing.assert_allclose(fine, made.judged_slowly(x), rtol=1e-9)
+    monkeypatch.setattr(made, "judged_slowly", lambda y: np.full((len(y), 5), 7.0))
+    assert np.all(made.judged(x) == 7.0)
+    monkeypatch.setattr(diag, "_DIRECT", 10_000)
+    np.testing.assert_allclose(made.judged(x), fine, rtol=1e-9)
+
+
 # ---------------------------------------------------------------------- draws of poses
 
 

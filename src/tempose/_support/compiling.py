@@ -25,6 +25,7 @@ KERNELS = {
     "optimum": ("the optimiser", 5.0),
     "outliers": ("the search for wrong edges", 15.0),
     "sampling": ("the sampler", 15.0),
+    "analysis": ("what the draws say", 5.0),
     "dynamics": ("the paper's sampler", 10.0),
     "methods": ("the methods to compare with", 5.0),
     "sfm": ("the geometry of photographs", 25.0),

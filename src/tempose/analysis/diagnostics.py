@@ -22,8 +22,8 @@ from scipy import fft, special
 from tempose._support.parallel import on_threads
 from tempose._support.plain import plain
 from tempose._typing import Array, Index, Mask, NodeId
+from tempose.analysis.aligned import AlignedDraws
 from tempose.errors import ArgumentError
-from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge, position_determined
 from tempose.model.poses import Poses
 from tempose.sampling.draws import Draws
@@ -38,10 +38,13 @@ FEWEST_DRAWS = 4  # per chain, for anything to be said
 # chosen on: independent normal draws, 600 coordinates, 2 and 4 chains of 4 to 250 draws: R-hat up to 1 + 12/length
 RHAT_BY_CHANCE = 12.0
 
+_JUDGED = ("rhat", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd")
 _TAIL = (0.05, 0.95)
-_BLOCK_VALUES = 500_000  # coordinates × draws that a thread holds at a time; temporaries are about ten times that
-_ROWS = 16384  # poses that are looked at together: draws times nodes
-_CONSTANT = 1e-15
+_BLOCK_VALUES = 60_000  # coordinates × draws that a thread holds at a time, so that they stay in its cache
+_CONSTANT = 1e-15  # a series that varies by less does not vary
+_DIRECT = (
+    31  # lags that are summed one by one; where draws are related for longer, a Fourier transform has all at less cost
+)
 
 
 # ---------------------------------------------------------------------- series (..., chains, draws)
@@ -57,7 +60,7 @@ def rank_normalise(x: Array) -> Array:
     """Normal scores of the ranks over all chains: ``Φ⁻¹((r − 3/8)/(S + 1/4))``, ties averaged."""
     flat = x.reshape(*x.shape[:-2], -1)
     size = flat.shape[-1]
-    scores = special.ndtri((np.arange(1.0, size + 0.5, 0.5) - 0.375) / (size + 0.25))  # of ranks 1, 1.5, 2, …, S
+    scores = _scores_of_ranks(size)
     order = np.argsort(flat, axis=-1)
     ordered = np.take_along_axis(flat, order, axis=-1)
     first = np.ones(flat.shape, dtype=bool)  # of a group of equal values, which all get the mean of their places
@@ -68,6 +71,11 @@ def rank_normalise(x: Array) -> Array:
     out = np.empty_like(flat)
     np.put_along_axis(out, order, scores[twice], axis=-1)
     return out.reshape(x.shape)
+
+
+def _scores_of_ranks(size: int) -> Array:
+    """Normal scores (2 S − 1,) of the ranks 1, 1.5, 2, …, S."""
+    return np.asarray(special.ndtri((np.arange(1.0, size + 0.5, 0.5) - 0.375) / (size + 0.25)))
 
 
 def rhat(x: ArrayLike) -> Array:
@@ -385,49 +393,34 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
         return _unmeasured(draws, len(chains), length, Level.BAD, Trouble.NOT_FINITE, lost)
     free = ~_held(gauge) & gauge.graph.free
     free[~position_determined(gauge.graph), 3:] = False
-    motion = _gauge_motions(arrays, reference, gauge)
+    poses = AlignedDraws(arrays, reference, gauge)
+    series = _Series(len(chains), length)
 
-    table = {name: np.full((n, 6), np.nan) for name in ("rhat", "bulk", "tail", "mean", "sd")}
+    table = np.full((n, 6, len(_JUDGED)), np.nan)
     sigma, error = np.full((n, 2), np.nan), np.full((n, 2), np.nan)
-    step = max(1, _BLOCK_VALUES // (6 * energy.size))
 
     def judge(low: int) -> int:
         """Fill in a block of nodes; return how many of its coordinates are stuck."""
-        rows = np.arange(low, min(low + step, n))
-        x = _tangent_series(arrays, motion, reference, gauge, rows)  # (rows, 6, chains, draws)
-        spread = np.ptp(x, axis=(-2, -1))
+        rows = slice(low, min(low + step, n))
+        x = poses.tangents(rows)  # (rows, 6, chains · draws)
         scale = np.abs(reference.position[rows]).max(initial=1.0)
-        moving = spread > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
-        stuck = int(np.sum(free[rows] & ~moving))
+        moving = np.ptp(x, axis=-1) > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
         use = free[rows] & moving
-        if np.any(use):
-            y = x[use]
-            halves = split(y)
-            normalised = rank_normalise(halves)  # the expensive part, used twice
-            found = {
-                "rhat": _rhat_both(halves, normalised), "bulk": _ess(normalised), "tail": ess_tail(y),
-                "mean": mcse_mean(y), "sd": mcse_sd(y),
-            }  # fmt: skip
-            for name, values in found.items():
-                table[name][low : low + len(rows)][use] = values
+        table[rows][use] = series.judged(x[use])
         for part, columns in enumerate((slice(0, 3), slice(3, 6))):
             along = np.array([k for k in gauge.graph.axes if columns.start <= k < columns.stop])
-            known = np.all(use[:, along], axis=1)
-            if np.any(known):
-                z = x[known][:, along]
-                square = np.mean((z - z.mean(axis=(-2, -1), keepdims=True)) ** 2, axis=1)
-                sigma[rows[known], part] = np.sqrt(square.mean(axis=(-2, -1)))
-                error[rows[known], part] = _error_of_root_mean(square)
-        return stuck
+            known = np.flatnonzero(np.all(use[:, along], axis=1))
+            sigma[low + known, part], error[low + known, part] = series.spread(x[known], along)
+        return int(np.sum(free[rows] & ~moving))
 
+    step = max(1, _BLOCK_VALUES // (6 * energy.size))
     stuck = sum(on_threads(judge, range(0, n, step)))
     relative = error / sigma
     still = np.ptp(energy) == 0.0
     result = Diagnostics(
         level=Level.GOOD, troubles=(), chains_made=len(lengths), not_finite=0, ids=draws.ids,
         n_chains=len(chains), draws_per_chain=length,
-        rhat=table["rhat"], ess_bulk=table["bulk"], ess_tail=table["tail"],
-        mcse_mean=table["mean"], mcse_sd=table["sd"],
+        **{name: np.ascontiguousarray(table[..., k]) for k, name in enumerate(_JUDGED)},
         sigma_rot_deg_mcse=np.degrees(error[:, 0]), sigma_pos_mcse=error[:, 1],
         sigma_relative_error=np.fmax(relative[:, 0], relative[:, 1]),
         energy_rhat=math.nan if still else float(rhat(energy)),
@@ -446,41 +439,58 @@ def _held(gauge: Gauge) -> Mask:
     return np.asarray(np.einsum("naa->na", gauge.clear_held(np.ones((n, 6, 6)))) == 0.0)
 
 
-def _gauge_motions(arrays: list[Array], reference: Poses, gauge: Gauge) -> tuple[Array, Array]:
-    """Turn (chains, draws, components, 4) and shift (…, 3) that take each draw to the gauge."""
-    rows = gauge.graph.anchors
-    turn = np.empty((len(arrays), len(arrays[0]), len(rows), 4))
-    shift = np.empty((*turn.shape[:-1], 3))
-    step = max(1, _ROWS // max(len(reference), 1))
+class _Series:
+    """The estimators above for many series (k, S) of one number, each of so many chains of equal length.
 
-    def fill(piece: tuple[int, int]) -> None:
-        c, some = piece[0], slice(piece[1], piece[1] + step)
-        poses = np.asarray(arrays[c][some])
-        wxyz, position = poses[..., :4], poses[..., 4:]
-        moved, there = gauge.align(wxyz, position, reference)
-        turn[c, some] = quat.multiply(moved[:, rows], quat.conjugate(wxyz[:, rows]))
-        shift[c, some] = there[:, rows] - quat.rotate(turn[c, some], position[:, rows])
+    Compiled, and with few lags where few will do; :meth:`judged_slowly` and :meth:`spread_slowly` are the same in so many words.
+    """
 
-    for _ in on_threads(fill, [(c, low) for c in range(len(arrays)) for low in range(0, len(arrays[0]), step)]):
-        pass
-    return turn, shift
+    def __init__(self, chains: int, length: int) -> None:
+        self.shape, half = (chains, length), length // 2
+        place = np.full(self.shape, -1, dtype=np.int64)
+        halves = np.arange(2 * chains * half).reshape(half, 2 * chains).T  # the first draws of all, then the second
+        place[:, :half], place[:, length - half :] = halves[:chains], halves[chains:]
+        self.place, self.scores = place.reshape(-1), _scores_of_ranks(halves.size)
+        at = (chains * length - 1) * np.array(_TAIL)
+        self.tail_at = np.floor(at).astype(np.int64)
+        self.tail_part = at - self.tail_at
 
+    def judged(self, y: Array) -> Array:
+        """R-hat, bulk and tail ESS, Monte Carlo errors of mean and σ (k, 5)."""
+        from tempose.analysis import _kernels
 
-def _tangent_series(
-    arrays: list[Array], motion: tuple[Array, Array], reference: Poses, gauge: Gauge, rows: Index
-) -> Array:
-    """Tangent coordinates (rows, 6, chains, draws) of some nodes."""
-    component = gauge.graph.component[rows]
-    out = np.empty((len(rows), 6, len(arrays), len(arrays[0])))
-    for c, array in enumerate(arrays):
-        pose = np.asarray(array[:, rows[0] : rows[-1] + 1])
-        turn, shift = motion[0][c][:, component], motion[1][c][:, component]
-        wxyz = quat.multiply(turn, pose[..., :4])
-        omega = quat.log(quat.multiply(wxyz, quat.conjugate(reference.wxyz[rows])))
-        delta = quat.rotate(turn, pose[..., 4:]) + shift - reference.position[rows]
-        out[:, :3, c] = omega.transpose(1, 2, 0)
-        out[:, 3:, c] = delta.transpose(1, 2, 0)
-    return out
+        out = np.empty((len(y), len(_JUDGED)))
+        order = np.argsort(y, axis=-1)
+        _kernels.judge(y, order, self.place, self.shape[0], self.scores, self.tail_at, self.tail_part, _DIRECT, out)
+        late = np.any(out == _kernels.UNFINISHED, axis=1)
+        if np.any(late):
+            out[late] = self.judged_slowly(y[late])
+        return out
+
+    def judged_slowly(self, y: Array) -> Array:
+        """The same, all lags at once."""
+        x = y.reshape(-1, *self.shape)
+        halves = split(x)
+        normalised = rank_normalise(halves)
+        found = (_rhat_both(halves, normalised), _ess(normalised), ess_tail(x), mcse_mean(x), mcse_sd(x))
+        return np.stack(found, axis=-1)
+
+    def spread(self, x: Array, along: Index) -> tuple[Array, Array]:
+        """σ per axis, root mean square over some of the six, and its Monte Carlo error, (k,) each, of series (k, 6, S)."""
+        from tempose.analysis import _kernels
+
+        out = np.empty((len(x), 2))
+        _kernels.judge_spread(x, along, self.place, self.shape[0], _DIRECT, out)
+        late = out[:, 1] == _kernels.UNFINISHED
+        if np.any(late):
+            out[late] = self.spread_slowly(x[late], along)
+        return out[:, 0], out[:, 1]
+
+    def spread_slowly(self, x: Array, along: Index) -> Array:
+        """The same (k, 2), all lags at once."""
+        z = x[:, along].reshape(len(x), len(along), *self.shape)
+        square = np.mean((z - z.mean(axis=(-2, -1), keepdims=True)) ** 2, axis=1)
+        return np.stack([np.sqrt(square.mean(axis=(-2, -1))), _error_of_root_mean(square)], axis=-1)
 
 
 def _unmeasured(

@@ -15,6 +15,7 @@ import numpy as np
 
 from tempose._support.parallel import on_threads
 from tempose._typing import Array, Index, Mask, Motion, NodeId
+from tempose.analysis.aligned import AlignedDraws
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -24,7 +25,7 @@ from tempose.model.poses import SHOWN, Poses, html_table
 from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
 
-_ROWS = 16384  # poses that are looked at together: draws times nodes
+_POSES = 16384  # that are looked at together: draws times nodes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,33 +123,14 @@ def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:
 
 
 def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
-    """Mean pose and covariance of each node, in three passes over the draws and with memory for a few of them."""
+    """Mean pose and covariance of each node, some nodes at a time."""
     if draws.n_draws < 2:
         raise DrawsError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
-    n = len(reference)
-    mean = reference
-    step = max(1, _ROWS // max(n, 1))
-    pieces = [(array, low) for array in draws.arrays for low in range(0, len(array), step)]
-
-    def coordinates(piece: tuple[Array, int]) -> Array:
-        poses = np.asarray(piece[0][piece[1] : piece[1] + step])
-        return tangent(*gauge.align(poses[..., :4], poses[..., 4:], reference), mean)
-
-    def squares(piece: tuple[Array, int]) -> Array:
-        x = coordinates(piece)
-        return np.asarray(np.einsum("kna,knb->nab", x, x))
-
-    for _ in range(2):  # the mean in the tangent space at the reference, then at that mean
-        total = np.zeros((n, 6))
-        for part in on_threads(lambda piece: coordinates(piece).sum(axis=0), pieces):
-            total += part
-        total /= draws.n_draws
-        mean = Poses(
-            mean.ids, quat.normalize(quat.multiply(quat.exp(total[:, :3]), mean.wxyz)), mean.position + total[:, 3:]
-        )
-    scatter = np.zeros((n, 6, 6))
-    for part in on_threads(squares, pieces):
-        scatter += part
+    n, poses = len(reference), AlignedDraws(draws.arrays, reference, gauge)
+    step = max(1, _POSES // draws.n_draws)
+    parts = list(on_threads(poses.moments, [slice(low, min(low + step, n)) for low in range(0, n, step)]))
+    wxyz, position, scatter = (np.concatenate(part) for part in zip(*parts, strict=True))
+    mean = Poses(reference.ids, wxyz, position)
     covariance = gauge.clear_held(scatter / (draws.n_draws - 1))
     return node_summary(mean, covariance, gauge, "draws", draws.n_draws)
 

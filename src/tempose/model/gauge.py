@@ -151,53 +151,71 @@ class Gauge:
 
     def align(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
         """Move poses, (..., n, 4) and (..., n, 3), so that they agree with the reference in this gauge, component by component."""
-        graph = self.graph
-        comp, part = graph.component, graph.position_component
+        turn, center, offset = self.motions(wxyz, position, reference)
+        each, at = turn[..., self.graph.component, :], center[self.graph.component]
+        wxyz = np.where(self.graph.is_landmark[:, None], wxyz, quat.multiply(each, wxyz))
+        position = at + quat.rotate(each, position - at)
+        return wxyz, position + offset[..., self.graph.position_component, :]
+
+    def motions(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array, Array]:
+        """What :meth:`align` does: a turn (..., c, 4) of each component about a center (c, 3), then an offset (..., parts, 3).
+
+        Components are turned about their middle, so that large coordinates cost no digits; parts are those whose positions hang
+        together. Where nodes are held, only their poses are looked at.
+        """
+        graph, center = self.graph, self.middle(reference.position)
+        of_part = graph.component[self.position_anchors]
         if self.kind == "free":
-            if wxyz.ndim == 2:
-                return self._align_free(wxyz, position, reference)
-            moved = [self.align(a, p, reference) for a, p in zip(wxyz, position, strict=True)]
-            return np.stack([a for a, _ in moved]), np.stack([p for _, p in moved])
-        turned, shifted = self._counted
-        back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
+            if wxyz.ndim > 2:
+                found = [self.motions(a, p, reference) for a, p in zip(wxyz, position, strict=True)]
+                return np.stack([turn for turn, _, _ in found]), center, np.stack([offset for _, _, offset in found])
+            turn = self._turns_of_networks(position, reference)
+            lag = center - self.middle(position)
+            return turn, center, quat.rotate(turn, lag)[of_part]
         if self.kind == "centroid":
-            turn = np.tile(quat.IDENTITY, (*back.shape[:-2], graph.n_components, 1))
-            for c in np.unique(comp[turned]):
-                turn[..., c, :] = quat.mean(back[..., turned & (comp == c), :])
+            turn = self._mean_turns(wxyz, reference)
         else:
-            turn = back[..., self.anchors, :]
+            turn = quat.multiply(reference.wxyz[self.anchors], quat.conjugate(wxyz[..., self.anchors, :]))
             turn[..., self._left_alone[0], :] = quat.IDENTITY
         if graph.is_planar:
             turn[..., 1:3] = 0.0
-        center = self.middle(reference.position)[comp]  # about it, so that large coordinates cost no digits
-        each = turn[..., comp, :]
-        wxyz = np.where(graph.is_landmark[:, None], wxyz, quat.multiply(each, wxyz))
-        position = center + quat.rotate(each, position - center)
+        about, each = center[of_part], turn[..., of_part, :]
         if self.kind == "centroid":
-            lag = (reference.position - position)[..., shifted, :]
-            offset = part_means(lag, part[shifted], len(self.position_anchors))
+            rows = self._counted[1]
+            part, parts = graph.position_component[rows], len(of_part)
+            mean, there = (
+                part_means((x - center[graph.component])[..., rows, :], part, parts)
+                for x in (position, reference.position)
+            )
+            offset = there - quat.rotate(each, mean)
         else:
-            offset = reference.position[self.position_anchors] - position[..., self.position_anchors, :]
+            held = self.position_anchors
+            offset = reference.position[held] - about - quat.rotate(each, position[..., held, :] - about)
             offset[..., self._left_alone[1], :] = 0.0
-        return wxyz, position + offset[..., part, :]
+        return turn, center, offset
 
-    def _align_free(self, wxyz: Array, position: Array, reference: Poses) -> tuple[Array, Array]:
-        wxyz, position = wxyz.copy(), position.copy()
-        counted = self._counted[1]
+    def _mean_turns(self, wxyz: Array, reference: Poses) -> Array:
+        """Mean of the turns (..., c, 4) that take the rotations of each component to those of the reference."""
+        comp, turned = self.graph.component, self._counted[0]
+        back = quat.multiply(reference.wxyz, quat.conjugate(wxyz))
+        turn = np.tile(quat.IDENTITY, (*back.shape[:-2], self.graph.n_components, 1))
+        for c in np.unique(comp[turned]):
+            turn[..., c, :] = quat.mean(back[..., turned & (comp == c), :])
+        return turn
+
+    def _turns_of_networks(self, position: Array, reference: Poses) -> Array:
+        """The turn (c, 4) of each component that takes its positions (n, 3) nearest to those of the reference."""
+        turn = np.tile(quat.IDENTITY, (self.graph.n_components, 1))
         for c in range(self.graph.n_components):
-            here = self.graph.component == c
-            rows = here & counted
-            center, target = position[rows].mean(axis=0), reference.position[rows].mean(axis=0)
-            a, b = position[rows] - center, reference.position[rows] - target
+            rows = (self.graph.component == c) & self._counted[1]
+            there = reference.position[rows]
+            a, b = position[rows] - position[rows].mean(axis=0), there - there.mean(axis=0)
             if self.graph.is_planar:
                 half = 0.5 * np.arctan2(float(np.sum(np.cross(a, b)[:, 2])), float(np.sum(a * b)))
-                turn = np.array([np.cos(half), 0.0, 0.0, np.sin(half)])
+                turn[c] = np.cos(half), 0.0, 0.0, np.sin(half)
             else:
-                turn = align((wxyz[rows], a), (reference.wxyz[rows], b), "positions-se3").wxyz
-            position[here] = target + quat.rotate(turn, position[here] - center)
-            poses = here & ~self.graph.is_landmark
-            wxyz[poses] = quat.multiply(turn, wxyz[poses])
-        return wxyz, position
+                turn[c] = align((reference.wxyz[rows], a), (reference.wxyz[rows], b), "positions-se3").wxyz
+        return turn
 
     def clear_held(self, covariance: Array) -> Array:
         """Set what the gauge holds to exactly zero in covariances (n, 6, 6), which have it to rounding."""
