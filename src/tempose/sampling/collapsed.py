@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tempose._support import streams
+from tempose._support.parallel import on_threads
 from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
 from tempose.model.gauge import tied_components
@@ -62,6 +63,7 @@ KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
 GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
+PILOTS = 2  # chains that share these
 # chosen on: simulated graphs and the g2o files of benchmarks/samplers.py, which runs is not recorded
 LEAST_ACCEPTANCE = 0.7
 CAREFUL, CAREFULLY = 16, 4  # every so many trajectories, at random, one with so many times the kicks
@@ -280,16 +282,21 @@ def inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
 
 
 def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
-    """The sampler with the number of kicks that a pilot chain found best, and how well it was accepted there.
+    """The sampler with the number of kicks that pilot chains, side by side, found best, and how well it was accepted there.
 
     With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective. That per kick decides, times a once
     more, because acceptance varies from place to place: where it is low a chain sticks, and its worst coordinates with it.
     """
-    rng = streams.generator(seed, "tune")
-    chain = target.chain({"y": inside(target, rng)}, 1, 1)
+    streams_ = [streams.generator(seed, "tune", k) for k in range(PILOTS)]
+    pilots = [(target.chain({"y": inside(target, rng)}, 1, 1), rng) for rng in streams_]
+    share = map if target.posterior.runs_parallel else on_threads  # gradients on all cores, or pilots
 
     def judge(kicks: int, trajectories: int) -> float:
-        return float(np.mean([chain.sweep(rng, kicks) for _ in range(trajectories)]))
+        def rates(pilot: tuple[CollapsedChain, np.random.Generator]) -> list[float]:
+            chain, rng = pilot
+            return [chain.sweep(rng, kicks) for _ in range(trajectories // PILOTS)]
+
+        return float(np.mean(list(share(rates, pilots))))
 
     for kicks in KICKS[3:]:  # until it moves, then to equilibrium
         if (moved := judge(kicks, GLANCE)) > 0.5:
@@ -298,13 +305,15 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
         judge(kicks, PILOT // 2)
     best, acceptance, merit = KICKS[-1], 0.0, -1.0
     for kicks in KICKS if moved > 0.1 else ():
+        if merit * kicks >= 1.0:  # more cannot be worth more, were all accepted
+            break
         if judge(kicks, GLANCE) < 0.5 * LEAST_ACCEPTANCE:
             continue
         rate = judge(kicks, PILOT)
         worth = rate**2 / (2.0 - rate) / kicks
         if rate >= LEAST_ACCEPTANCE and worth > merit:
             best, acceptance, merit = kicks, rate, worth
-        if rate > 0.9 or (merit > 0.0 and 1.0 / kicks < merit):
+        if rate > 0.9:
             break
     return Tuned(CollapsedSampler(target, best, thin, warmup), acceptance)
 
