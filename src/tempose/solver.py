@@ -390,7 +390,7 @@ def draw(run: Run) -> None:
     targets = run.targets
     shares = [one.probability for one in targets]
     turns = [in_turn(shares, count) for count in options.chain_draws]
-    before = 0
+    before, made = 0, None
     for k, one in enumerate(targets):
         counts = tuple(int(np.sum(turn == k)) for turn in turns)
         if run.stop.is_set() or not any(counts):
@@ -405,14 +405,14 @@ def draw(run: Run) -> None:
         description: dict[str, object] = {"fingerprint": mark, "reason": choice.reason.facts()}
         if k == 0 and len(targets) > 1:
             description["explanations"] = shares
-        sample(
+        made = sample(
             one.posterior, choice.sampler,
             SamplingPlan(options.beta, options.chains, counts, options.seed, k * options.chains),
             home, description=description, progress=_beyond(run.progress, before, options.draws),
             hook=run.hook, stop=run.stop,
         )  # fmt: skip
         before += sum(counts)
-    run.draws = read_draws(run.home / "draws")
+    run.draws = made if len(targets) == 1 and made is not None else read_draws(run.home / "draws")
     run.notices += describe.lower_draws(_lower_by(run, run.draws.of_explanation(0)))
 
 

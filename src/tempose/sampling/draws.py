@@ -31,6 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from tempose._support.files import bytes_text, cannot_write, copy_atomically, make_directory, reason, write_atomically
+from tempose._support.parallel import on_threads
 from tempose._support.sealed import (
     array_bytes,
     arrays_of,
@@ -477,19 +478,9 @@ def _read_one(directory: Path) -> tuple[Draws, tuple[float, ...]]:
     except FileNotFoundError:
         raise DrawsError(f"{directory}: no draws here (there is no draws.json)") from None
     n, mark = len(about["ids"]), run_mark(about)
-    arrays, energies, costs = [], [], []
-    for chain in range(about["chains"]):
-        there = ChainFiles(directory, chain, n, mark)
-        found = there.checkpoint()
-        if found is None:
-            continue
-        (draws_path, _), (energy_path, _), (cost_path, _) = there.files
-        count, shape = found.n_draws, (found.n_draws, n, 7)
-        energies.append(np.fromfile(energy_path, dtype="<f8", count=count))
-        costs.append(np.fromfile(cost_path, dtype="<f8", count=2 * count).reshape(count, 2))
-        arrays.append(np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and n else np.empty(shape))
-        if not _are_poses(arrays[-1]):
-            raise DrawsError(f"{draws_path}: does not hold poses; {_ANEW}")
+    files = [ChainFiles(directory, chain, n, mark) for chain in range(about["chains"])]
+    there = [one for one in files if one.state_path.exists()]
+    chains = [found for found in on_threads(_read_chain, there) if found is not None]
     shared = (
         "format", "ids", "beta", "chains", "draws_per_chain", "seed", "sampler", "fingerprint", "reason", "explanations",
     )  # fmt: skip
@@ -499,11 +490,27 @@ def _read_one(directory: Path) -> tuple[Draws, tuple[float, ...]]:
         shares = tuple(float(p) for p in about.get("explanations", ()))
     except (KeyError, TypeError, ValueError, OverflowError):
         raise DrawsError(f"{path}: is not a description of draws; {_ANEW}") from None
+    arrays, energies, costs = (tuple(one[k] for one in chains) for k in range(3))
     draws = Draws(
-        tuple(about["ids"]), float(about["beta"]), tuple(arrays), tuple(energies), directory, tuple(costs),
+        tuple(about["ids"]), float(about["beta"]), arrays, energies, directory, costs,
         str(about.get("sampler", "geodesic")), reason_of_choice, settings, str(about.get("fingerprint", "")),
     )  # fmt: skip
     return draws, shares
+
+
+def _read_chain(files: ChainFiles) -> tuple[Array, Array, Array] | None:
+    """Draws, energies and costs of a chain up to its checkpoint; ``None`` if there is none yet."""
+    found = files.checkpoint()
+    if found is None:
+        return None
+    (draws_path, size), (energy_path, _), (cost_path, _) = files.files
+    count, shape = found.n_draws, (found.n_draws, size // 7, 7)
+    energies = np.fromfile(energy_path, dtype="<f8", count=count)
+    costs = np.fromfile(cost_path, dtype="<f8", count=2 * count).reshape(count, 2)
+    draws = np.memmap(draws_path, dtype="<f8", mode="r", shape=shape) if count and size else np.empty(shape)
+    if not _are_poses(draws):
+        raise DrawsError(f"{draws_path}: does not hold poses; {_ANEW}")
+    return draws, energies, costs
 
 
 def _are_poses(draws: Array) -> bool:
