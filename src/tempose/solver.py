@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -108,6 +109,7 @@ def solve(
     stop: threading.Event | None = None,
     analyse: bool = True,
     on_optimum: Callable[[Solution], bool | None] | None = None,
+    executor: Executor | None = None,
 ) -> Solution:
     """Best poses of a graph and draws from their posterior.
 
@@ -135,6 +137,9 @@ def solve(
     on_optimum
         Called before any draws are made with what is known then, seconds after the start: the estimate, its proof, and the error
         bars of the Gaussian approximation. If it returns ``False`` no draws are made.
+    executor
+        Where the chains run instead of on threads of this process: any pool of the standard library, or the workers of a cluster.
+        The draws are the same, byte for byte; a chain whose worker is lost goes on elsewhere.
 
     Returns
     -------
@@ -153,7 +158,7 @@ def solve(
     if priors is not None:
         graph = priors.added_to(graph)
     with nullcontext() if directory is None else at_work_in(directory), shown(progress) as told:
-        run = Run(graph, options, directory, hook, told, stop or threading.Event(), on_optimum)
+        run = Run(graph, options, directory, hook, told, stop or threading.Event(), on_optimum, executor)
         for stage in STAGES if analyse else STAGES[:-1]:
             stage(run)
         run.is_done = run.goes_on
@@ -195,8 +200,10 @@ class Run:
     def __init__(
         self, graph: PoseGraph, options: SolveOptions, directory: str | Path | None, hook: Hook | None,
         progress: ProgressHook, stop: threading.Event, on_optimum: Callable[[Solution], bool | None] | None = None,
+        executor: Executor | None = None,
     ) -> None:  # fmt: skip
         self.began = time.perf_counter()
+        self.executor = executor
         self.on_optimum = on_optimum
         self.options, self.hook, self.progress, self.stop = options, hook, progress, stop
         self.temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tempose-")
@@ -409,7 +416,7 @@ def draw(run: Run) -> None:
             one.posterior, choice.sampler,
             SamplingPlan(options.beta, options.chains, counts, options.seed, k * options.chains),
             home, description=description, progress=_beyond(run.progress, before, options.draws),
-            hook=run.hook, stop=run.stop,
+            hook=run.hook, stop=run.stop, executor=run.executor,
         )  # fmt: skip
         before += sum(counts)
     run.draws = made if len(targets) == 1 and made is not None else read_draws(run.home / "draws")

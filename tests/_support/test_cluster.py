@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.clusters import local_cluster
 from helpers.tasks import always_die, die, die_once, square, threads
 from tempose._support.cluster import workers
 from tempose._support.parallel import work_off
@@ -22,11 +24,8 @@ from tempose.studies.calibration import Setting, calibrate
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a scheduler with two workers, each a process."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    ) as cluster:
+    """Of a scheduler with two workers, each a process; those that tests kill come back."""
+    with local_cluster() as cluster:
         yield cluster.scheduler_address
 
 
@@ -65,15 +64,39 @@ def test_no_scheduler_no_workers_no_package(monkeypatch: pytest.MonkeyPatch) -> 
     with workers(None) as nobody:
         assert nobody is None
     monkeypatch.setattr("tempose._support.cluster.WAIT_SECONDS", 0.2)
-    if pytest.importorskip("distributed"):
-        with (
-            pytest.raises(OptionError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),
-            workers("tcp://127.0.0.1:9"),
-        ):
-            pass
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    monkeypatch.setattr("tempose._support.cluster.WAIT_FOR_WORKERS_SECONDS", 0.2)
+    pytest.importorskip("distributed")
+    with pytest.raises(OptionError, match="no scheduler answers at 'tcp://127.0.0.1:9'"), workers("tcp://127.0.0.1:9"):
+        pass
+    monkeypatch.setattr("tempose._support.cluster.WAIT_SECONDS", 10.0)
+    with (
+        local_cluster(0) as idle,
+        pytest.raises(OptionError, match="has no workers; start some: dask worker"),
+        workers(idle.scheduler_address),
+    ):
+        pass
+    # not by taking the package from sys.modules: the scheduler of the other tests, in this process, may be starting workers anew
+    monkeypatch.setattr("tempose._support.packages.import_module", _no_module)
     with pytest.raises(MissingPackage, match=r"tempose\[cluster\]"), workers("tcp://127.0.0.1:9"):
         pass
+
+
+def _no_module(name: str) -> None:
+    raise ImportError(name)
+
+
+def test_workers_that_are_lost_are_waited_for(address: str) -> None:
+    """The last worker may have died the moment before: who comes then waits until it is back."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        before = set(client.scheduler_info()["workers"])
+        for worker in before:
+            client.submit(always_die, 0, workers=[worker], retries=0, pure=False)
+        while before & set(client.scheduler_info()["workers"]):
+            time.sleep(0.01)
+    with workers(address) as executor:
+        assert dict(work_off(square, range(4), executor=executor)) == {x: x * x for x in range(4)}
 
 
 def _calibrated(directory: Path, executor: Executor | None) -> list[str]:
@@ -125,6 +148,26 @@ def test_many_graphs_at_once_have_the_bytes_of_each_alone(address: str, tmp_path
     assert main(["solve", names[0], str(bad), "-o", str(tmp_path / "some"), "--jobs", "1", "--draws", "0"]) == 1
     assert "bad.g2o:1" in capsys.readouterr().out
     assert (tmp_path / "some" / "g1" / "result.json").exists()
+
+
+def test_chains_of_one_graph_on_a_cluster_have_the_bytes_of_one_machine(address: str, tmp_path: Path, capsys) -> None:
+    from tempose.io import write_graph
+
+    name = str(tmp_path / "g.g2o")
+    write_graph(name, simulate(5, seed=3).graph)
+    for home, more, draws in (("here", [], 20), ("there", ["--cluster", address], 20), ("both", [], 10)):
+        how = ["--draws", str(draws), "--chains", "3", "--no-report", *more]
+        assert main(["solve", name, "-o", str(tmp_path / home), *how]) == 0
+    more = ["--draws", "20", "--chains", "3", "--no-report", "--cluster", address]  # more draws than there were
+    assert main(["solve", name, "-o", str(tmp_path / "both"), *more]) == 0
+    capsys.readouterr()
+    want = {path.name: path.read_bytes() for path in (tmp_path / "here" / "draws").iterdir()}
+    assert len(want) == 13  # four files a chain, and what they are
+    for home in ("there", "both"):
+        assert {path.name: path.read_bytes() for path in (tmp_path / home / "draws").iterdir()} == want
+    for file in ("poses.csv", "covariances.csv"):
+        if (tmp_path / "here" / file).exists():
+            assert (tmp_path / "there" / file).read_bytes() == (tmp_path / "here" / file).read_bytes()
 
 
 def test_several_graphs_and_options_of_one_do_not_go_together(tmp_path: Path, capsys) -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tempose.partitioned import parts as work
+from tempose.sampling import stretches
 
 
 def square(x: int) -> int:
@@ -46,3 +47,11 @@ def die_in(mark: str, task: work.Step) -> tuple[float, float]:
         Path(mark).touch()
         os.kill(os.getpid(), 9)
     return work.descend(task)
+
+
+def die_in_stretch(mark: str, stretch: stretches.Stretch) -> stretches.MadeStretch | None:
+    """A stretch of a chain; the first worker that comes beyond the thirtieth draw, warm-up counted, is killed."""
+    if stretch.begin > 30 and not os.path.exists(mark):
+        Path(mark).touch()
+        os.kill(os.getpid(), 9)
+    return stretches.advance(stretch)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.clusters import local_cluster
 from helpers.tasks import die_in
 from tempose._support.cluster import workers
 from tempose.errors import GraphError, OptionError
@@ -142,14 +143,11 @@ class _Deadly:
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(tmp_path: Path) -> None:
     """To the bit beside the same cluster; beside this process, whose BLAS may have more threads, to rounding."""
-    distributed = pytest.importorskip("distributed")
     made = simulate(80, shape="trajectory", seed=6)
     with minimise_in_parts(made.graph, made.truth, parts=3) as here:
         whole = here.poses, here.covariances()
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as cluster,
+        local_cluster() as cluster,
         workers(cluster.scheduler_address) as executor,
     ):
         with minimise_in_parts(made.graph, made.truth, parts=3, executor=executor, directory=tmp_path / "a") as there:

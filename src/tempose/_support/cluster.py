@@ -11,6 +11,8 @@ from tempose._support.packages import require
 from tempose.errors import OptionError
 
 WAIT_SECONDS = 10.0
+WAIT_FOR_WORKERS_SECONDS = 30.0
+"""Workers that were lost come back by themselves, which takes a busy machine a while."""
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def workers(address: str | None) -> Iterator[Executor | None]:
     Raises
     ------
     OptionError
-        If nobody answers there, or there are no workers.
+        If nobody answers there, or no worker comes.
     MissingPackage
         Without dask.distributed (``pip install 'tempose[cluster]'``).
     """
@@ -40,7 +42,9 @@ def workers(address: str | None) -> Iterator[Executor | None]:
         hint = "expected the address that dask scheduler prints, tcp://HOST:8786"
         raise OptionError(f"no scheduler answers at {address!r} ({type(error).__name__}); {hint}") from None
     with client:
-        if not client.scheduler_info()["workers"]:
-            raise OptionError(f"the scheduler at {address} has no workers; start some: dask worker {address}")
+        try:
+            client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS_SECONDS)
+        except TimeoutError:
+            raise OptionError(f"the scheduler at {address} has no workers; start some: dask worker {address}") from None
         with client.get_executor(pure=False) as executor:
             yield cast(Executor, executor)

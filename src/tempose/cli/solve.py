@@ -9,12 +9,14 @@ import shlex
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tempose._support.cluster import workers
 from tempose._support.parallel import cores
 from tempose._support.progress import Progress
 from tempose.cli import console
@@ -47,6 +49,7 @@ def add_parser(commands: Commands, summary: str) -> None:
         tempose solve graph.g2o -o result --robust --noise auto
         tempose solve graph.g2o -o result --gps fixes.csv
         tempose solve monday.g2o tuesday.g2o -o week --jobs 2
+        tempose solve graph.g2o -o result --cluster tcp://head:8786
         tempose solve graph.g2o -o paper --preset paper
         tempose solve --config result/result.json -o again
         """,
@@ -79,7 +82,7 @@ def add_parser(commands: Commands, summary: str) -> None:
     )
     add_options(parser, HEADINGS)
     add_reading(parser)
-    add_workers(parser, "several graphs at once, each into DIR/NAME")
+    add_workers(parser, "several graphs at once, each into DIR/NAME; with --cluster also the chains of one")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,12 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     if len(graphs) > 1:
         return _run_many(arguments, graphs)
     arguments.graph = graphs[0] if graphs else None
-    return solve_and_write(arguments, *_task(arguments))
+    task = _task(arguments)
+    with workers(arguments.cluster) as executor:
+        return solve_and_write(arguments, *task, executor)
 
 
 def _run_many(arguments: argparse.Namespace, graphs: list[str]) -> int:
     """Several graphs, on processes of this machine or on a cluster; one that cannot be solved does not stop the others."""
-    from tempose._support.cluster import workers
     from tempose._support.parallel import work_off
 
     for name in ("truth", "config", "gps", "open"):
@@ -165,8 +169,10 @@ def _source(arguments: argparse.Namespace, recorded: SolveInput | None, noise: s
     )
 
 
-def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: SolveOptions) -> int:
-    """Solve a graph into ``arguments.output``; shared with the demo."""
+def solve_and_write(
+    arguments: argparse.Namespace, source: SolveInput, options: SolveOptions, executor: Executor | None = None
+) -> int:
+    """Solve a graph into ``arguments.output``, chains on an executor if there is one; shared with the demo."""
     from tempose.io import read_poses
 
     graph = source.read()
@@ -184,11 +190,16 @@ def solve_and_write(arguments: argparse.Namespace, source: SolveInput, options: 
     home, overwrite = Path(arguments.output), getattr(arguments, "overwrite", False)
     _refuse_foreign(home, overwrite)
     with prepared_directory(home, overwrite):
-        return _solve_and_write(arguments, source, options, graph, truth)
+        return _solve_and_write(arguments, source, options, graph, truth, executor)
 
 
 def _solve_and_write(
-    arguments: argparse.Namespace, source: SolveInput, options: SolveOptions, graph: PoseGraph, truth: Poses | None
+    arguments: argparse.Namespace,
+    source: SolveInput,
+    options: SolveOptions,
+    graph: PoseGraph,
+    truth: Poses | None,
+    executor: Executor | None,
 ) -> int:
     from tempose._support.compiling import compiling_ahead
 
@@ -225,7 +236,15 @@ def _solve_and_write(
         with _interruptible(stop), compiling_ahead(_needed_later(graph, options)):
             from tempose.solver import solve
 
-            solution = solve(graph, options, directory=home, progress=progress, stop=stop, on_optimum=first_answer)
+            solution = solve(
+                graph,
+                options,
+                directory=home,
+                progress=progress,
+                stop=stop,
+                on_optimum=first_answer,
+                executor=executor,
+            )
         write(solution)
     console.notice(arguments, *solution.notices)
     if solution.status == "optimised":

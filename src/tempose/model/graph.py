@@ -170,6 +170,15 @@ class PoseGraph:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # what follows from these is found again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
     def _check_edges(self) -> None:
         n = len(self.node_ids)
         ends = np.stack([self.edge_i, self.edge_j])
@@ -661,8 +670,8 @@ class PoseGraph:
             landmarks=tuple(name for name in self.landmarks if name in kept),
         )
 
-    def with_edges(self, keep: Mask) -> PoseGraph:
-        """The same nodes with only the edges where ``keep`` (m,) is true."""
+    def with_edges(self, keep: Mask | Index) -> PoseGraph:
+        """The same nodes with only the edges where ``keep`` (m,) is true, or those of the rows ``keep``."""
         return replace(
             self,
             edge_i=self.edge_i[keep],

@@ -70,6 +70,9 @@ class Poses:
                 f"the quaternion of node {self.ids[int(off.argmax())]!r} is not of unit length; normalise it"
             )
 
+    def __reduce__(self) -> tuple[type[Poses], tuple[object, ...]]:
+        return Poses, (self.ids, self.wxyz, self.position)  # made anew, so that copies cannot be changed either
+
     def __len__(self) -> int:
         return len(self.ids)
 

@@ -38,6 +38,9 @@ class Posterior:
     graph: PoseGraph
     likelihood: RobustLikelihood | None = None
 
+    def __reduce__(self) -> tuple[type[Posterior], tuple[object, ...]]:
+        return Posterior, (self.graph, self.likelihood)  # tables are made again where they are needed
+
     # ------------------------------------------------------------------ the definition
 
     def potential_by_edge(self, poses: Poses) -> tuple[Array, Array]:

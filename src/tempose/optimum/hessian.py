@@ -106,6 +106,9 @@ class Curvature:
         held[self.position_anchor, 3:] = True
         self.held: Mask = held
 
+    def __reduce__(self) -> tuple[type[Curvature], tuple[Posterior]]:
+        return Curvature, (self.posterior,)
+
     # ------------------------------------------------------------------ coordinates
 
     def restrict(self, x: Array) -> Array:

@@ -53,6 +53,11 @@ class Laplace:
         self.exact = exact
         self._factor: Factor | None = factor or curvature.factor(poses.wxyz, poses.position, exact=exact)
 
+    def __getstate__(self) -> dict[str, object]:
+        """What the factor is made from again, not the factor."""
+        kept = ("curvature", "poses", "beta", "exact")
+        return {**{name: getattr(self, name) for name in kept}, "_factor": None}
+
     @property
     def factor(self) -> Factor:
         """Of the Hessian, or of Gauss–Newton's matrix; made again if it was given up."""

@@ -101,7 +101,13 @@ class CollapsedTarget:
 
     def __init__(self, laplace: Laplace, metric: tuple[Array, Array] | None = None) -> None:
         self.posterior = laplace.curvature.posterior
+        self._made_of: tuple[object, ...] = laplace, metric
         self._around(laplace, 1.0, frame_of(laplace), metric)
+
+    def __reduce__(self) -> tuple[type[CollapsedTarget], tuple[object, ...]]:
+        return type(
+            self
+        ), self._made_of  # a recipe: factors and tables are larger, and their arrays lie as kernels want them
 
     def _around(
         self, laplace: Laplace, weights: Array | float, frame: Frame, metric: tuple[Array, Array] | None = None

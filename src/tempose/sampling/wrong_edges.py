@@ -46,6 +46,7 @@ class RobustTarget(CollapsedTarget):
 
     def __init__(self, laplace: Laplace) -> None:
         self.posterior = laplace.curvature.posterior
+        self._made_of = (laplace,)
         assert self.posterior.likelihood is not None
         self.likelihood = self.posterior.likelihood
         expected = self.likelihood.weight(self.posterior.energies(laplace.poses))
