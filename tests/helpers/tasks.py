@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tempose.partitioned import blocks
 from tempose.partitioned import parts as work
 from tempose.sampling import stretches
 
@@ -55,3 +56,11 @@ def die_in_stretch(mark: str, stretch: stretches.Stretch) -> stretches.MadeStret
         Path(mark).touch()
         os.kill(os.getpid(), 9)
     return stretches.advance(stretch)
+
+
+def die_in_blocks(mark: str, held: blocks.Held) -> object:
+    """A part of a matrix eliminated; the first worker that gets one is killed."""
+    if not os.path.exists(mark):
+        Path(mark).touch()
+        os.kill(os.getpid(), 9)
+    return blocks.eliminate_blocks(held)

@@ -50,7 +50,7 @@ c is chosen to halve λ_min. A lower bound for that problem is one for the given
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -63,9 +63,9 @@ from tempose._typing import Array
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.merged import between_fixed, merged
-from tempose.optimum.quadratic import Hubs, Quadratic
+from tempose.optimum.quadratic import Hubs, Quadratic, Solves
 
 TOLERANCE = 1e-6
 ROUNDING = 8.0
@@ -220,7 +220,7 @@ class Dual:
         rounding = 0.5 * ROUNDING * EPS * size
         return cls(problem, problem.multipliers(X, gradient), energy - slack, energy, rounding)
 
-    def proves(self, shift: Array | float) -> Factor | None:
+    def proves(self, shift: Array | float) -> Solves | None:
         """The factor of ``S + diag(0, shift I)`` if that is positive definite."""
         try:
             return self.problem.factor(self.multipliers, shift, self.hubs)
@@ -287,7 +287,7 @@ def _by_eigenvalue(dual: Dual) -> Verdict:
     return Verdict(dual.lower_bound(proven), value, vector if value < 0.0 else None)
 
 
-def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tuple[Array, float]:
+def smallest_eigenpair(problem: Quadratic, factor: Solves, shift: float) -> tuple[Array, float]:
     """Smallest eigenvalue of S_red and its vector, extended to positions (n, d+1), from a factor of S + shift.
 
     The rotation rows of the inverse of ``S + diag(0, shift I)`` are ``(S_red + shift I)⁻¹``.
@@ -325,16 +325,18 @@ def smallest_eigenpair(problem: Quadratic, factor: Factor, shift: float) -> tupl
     return full, float(1.0 / values[-1] - shift)
 
 
-def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
-    """The certificate of poses of an isotropic graph."""
+def certify_isotropic(
+    graph: PoseGraph, poses: Poses, tolerance: float, form: Callable[[PoseGraph], Quadratic] = Quadratic
+) -> Certificate:
+    """The certificate of poses of an isotropic graph; ``form`` makes the quadratic form of a graph."""
     part = merged(graph)
     reduced = part.reduce(poses)
-    problem = Quadratic(part.graph)
+    problem = form(part.graph)
     X = problem.point(reduced)
     dual = Dual.at(problem, X)
     energy = problem.gradient(X)[0]
     verdict = examine(dual, tolerance)
-    problem.symbolic.release()
+    problem.release()
     rounding, failed = dual.rounding, None
     if verdict.direction is None and rounding > 0.05 * tolerance * energy > 0.0:
         near = dual.about_hubs(X)
@@ -342,7 +344,7 @@ def certify_isotropic(graph: PoseGraph, poses: Poses, tolerance: float) -> Certi
         if better is not None and better.lower_bound > verdict.lower_bound:
             verdict, rounding = better, near.rounding
     if verdict.direction is not None and part.graph.n_components > 1:
-        energy, verdict, rounding, failed = _by_component(part.graph, reduced, tolerance)
+        energy, verdict, rounding, failed = _by_component(part.graph, reduced, tolerance, form)
     constant = energy_between_fixed(graph, poses)
     verdict = replace(verdict, lower_bound=verdict.lower_bound + constant)
     return _conclude(energy + constant, verdict, rounding, tolerance, failed)
@@ -352,6 +354,14 @@ def energy_between_fixed(graph: PoseGraph, poses: Poses) -> float:
     """What the edges between fixed nodes contribute to U, which nothing can change."""
     rows = between_fixed(graph)
     return Posterior(graph.with_edges(rows)).potential(poses) if np.any(rows) else 0.0
+
+
+def bound_only(energy: float, lower_bound: float, tolerance: float) -> Certificate:
+    """What a lower bound of an isotropic problem that is nowhere above says of poses with this U."""
+    bound = min(lower_bound, energy)
+    gap = energy - bound
+    relative = gap / energy if energy > 0.0 else 0.0
+    return Certificate("bound only", None, math.nan, gap, relative, bound, energy, Proof.BOUND_ISOTROPIC, tolerance)
 
 
 def _conclude(
@@ -399,7 +409,9 @@ def with_lower_bound(
     return replace(result, proof=Proof.RELAXATION_BELOW)
 
 
-def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> tuple[float, Verdict, float, tuple[int, int]]:
+def _by_component(
+    graph: PoseGraph, poses: Poses, tolerance: float, form: Callable[[PoseGraph], Quadratic]
+) -> tuple[float, Verdict, float, tuple[int, int]]:
     """Certify every component on its own: potentials and bounds add up."""
     direction = np.zeros((graph.n_nodes, graph.dimension + 1))
     bound = energy = rounding = 0.0
@@ -409,7 +421,7 @@ def _by_component(graph: PoseGraph, poses: Poses, tolerance: float) -> tuple[flo
         if len(rows) == 1:
             continue
         part = graph.subgraph(rows)
-        problem = Quadratic(part)
+        problem = form(part)
         X = problem.point(poses.select(part.node_ids))
         dual = Dual.at(problem, X)
         verdict = examine(dual, tolerance)

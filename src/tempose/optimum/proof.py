@@ -14,7 +14,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.certificate import (
     TOLERANCE,
     Certificate,
-    Proof,
+    bound_only,
     certify_isotropic,
     energy_between_fixed,
     isotropic_below,
@@ -48,10 +48,7 @@ def certify(posterior: Posterior, poses: Poses, *, tolerance: float = TOLERANCE)
 def _bound(posterior: Posterior, below: PoseGraph, poses: Poses, tolerance: float) -> Certificate:
     energy = posterior.potential(poses)
     solved = solve_to_certificate(Posterior(below), poses, tolerance=tolerance)
-    bound = min(solved.certificate.lower_bound, energy)
-    gap = energy - bound
-    relative = gap / energy if energy > 0.0 else 0.0
-    return Certificate("bound only", None, float("nan"), gap, relative, bound, energy, Proof.BOUND_ISOTROPIC, tolerance)
+    return bound_only(energy, solved.certificate.lower_bound, tolerance)
 
 
 @dataclass(frozen=True)

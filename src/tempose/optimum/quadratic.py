@@ -19,8 +19,9 @@ shifting them together changes nothing: that node's position is held, which is e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -30,8 +31,15 @@ from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
+from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic, analyze
 from tempose.optimum.relaxations import pattern, position_holds
+
+
+class Solves(Protocol):
+    """What a factor is asked here, wherever it is."""
+
+    def solve(self, rhs: Array) -> Array:
+        """``A⁻¹ rhs``, of (n b,) or (n b, k)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +55,26 @@ class Hubs:
         To be added to the diagonal blocks (n, d+1, d+1); and new blocks of nodes with their hubs.
     size
         The new diagonal entries, and those of the positions times the squares of u.
-    symbolic
-        Of the graph's edges and those to the hubs.
+    nodes
+        The hubs.
+    pairs
+        Rows and columns of the graph's edges, and of the new blocks after them.
     """
 
     diagonal: Array
     off: Array
     size: float
-    symbolic: Symbolic
+    nodes: Index
+    pairs: tuple[Index, Index]
+    problem: Quadratic = field(repr=False)
+
+    @cached_property
+    def symbolic(self) -> Symbolic:
+        """Of these pairs: the order of the graph, but hubs last."""
+        order, last = self.problem.symbolic.order, np.zeros(len(self.diagonal), dtype=bool)
+        last[self.nodes] = True
+        order = np.concatenate([order[~last[order]], order[last[order]]])
+        return analyze(len(last), *self.pairs, block=self.diagonal.shape[-1], order=order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +173,11 @@ class Quadratic:
         return out
 
     @cached_property
-    def _position_factor(self) -> Factor | None:
+    def _position_factor(self) -> Solves | None:
         """Factor of the positions' part of M, a weighted graph Laplacian; ``None`` if it is singular to rounding."""
         diagonal = np.where(self.held, 1.0, self.blocks[0][:, 0, 0])
         try:
-            return pattern(self.graph, 1).factor(diagonal[:, None, None], self._held_off[:, :1, :1])
+            return self.factored(diagonal[:, None, None], self._held_off[:, :1, :1])
         except NotPositiveDefiniteError:
             return None
 
@@ -180,7 +200,7 @@ class Quadratic:
         _kernels.apply(self.axes, i, j, diagonal, self.blocks[1], np.ascontiguousarray(V), out)
         return out
 
-    def factor(self, multipliers: Array | None, shift: Array | float, hubs: Hubs | None = None) -> Factor:
+    def factor(self, multipliers: Array | None, shift: Array | float, hubs: Hubs | None = None) -> Solves:
         """Factor of ``M − diag(0, Λ) + diag(0, shift I)``, held positions replaced by the identity.
 
         With ``hubs`` that of the same form in their coordinates.
@@ -201,8 +221,17 @@ class Quadratic:
         diagonal[nothing[:, None] & (np.arange(self.d + 1) > 0), 1:] = 0.0
         diagonal[np.flatnonzero(nothing)[:, None], k, k] = 1.0
         if hubs is None:
-            return self.symbolic.factor(diagonal, self._held_off)
-        return hubs.symbolic.factor(diagonal + hubs.diagonal, np.concatenate([self._held_off, hubs.off]))
+            return self.factored(diagonal, self._held_off)
+        return self.factored(diagonal + hubs.diagonal, np.concatenate([self._held_off, hubs.off]), hubs)
+
+    def factored(self, diagonal: Array, off: Array, hubs: Hubs | None = None) -> Solves:
+        """Factor of a matrix with blocks (n, b, b) of the nodes and (m, b, b) of the edges, those to hubs after them."""
+        symbolic = pattern(self.graph, diagonal.shape[-1]) if hubs is None else hubs.symbolic
+        return symbolic.factor(diagonal, off)
+
+    def release(self) -> None:
+        """Give back memory of factors that are no longer used."""
+        self.symbolic.release()
 
     def hubs(self, X: Array) -> Hubs:
         """The form with the positions of each component relative to where one of its nodes has them at X."""
@@ -232,9 +261,5 @@ class Quadratic:
         rows = np.flatnonzero(some & (of != np.arange(n)))
         chosen = hub[found]
         diagonal[chosen] += off[chosen] + np.swapaxes(off[chosen], 1, 2)
-        last = np.zeros(n, dtype=bool)
-        last[chosen] = True
-        order = self.symbolic.order
-        order = np.concatenate([order[~last[order]], order[last[order]]])
         pairs = np.concatenate([i, rows]), np.concatenate([j, of[rows]])
-        return Hubs(diagonal, off[rows], size, analyze(n, *pairs, block=d + 1, order=order))
+        return Hubs(diagonal, off[rows], size, chosen, pairs, self)

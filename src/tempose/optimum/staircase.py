@@ -19,14 +19,14 @@ import numpy as np
 from tempose._typing import Array
 from tempose.model.poses import Poses
 from tempose.numerics import relaxation as _kernels
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
+from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.certificate import (
     TOLERANCE,
     Dual,
     examine,
 )
 from tempose.optimum.joining import nearest_rotations
-from tempose.optimum.quadratic import Quadratic
+from tempose.optimum.quadratic import Quadratic, Solves
 from tempose.optimum.relaxations import with_positions
 
 MOST_WORK = 2e11
@@ -167,7 +167,7 @@ class _Preconditioner:
         self.problem = problem
         self.scale = np.maximum(problem.scale, 1e-12 * problem.scale.max(initial=0.0))
         self.relative = 1e-3
-        self.factor: Factor | None = None
+        self.factor: Solves | None = None
 
     def update(self, multipliers: Array) -> None:
         """Factor at a new point."""

@@ -1,4 +1,4 @@
-"""One graph in parts, which may live on different machines: the optimum, all marginals, and draws of the Gaussian around it.
+"""One graph in parts, which may live on different machines: the optimum, its proof, marginals, and draws of the Gaussian around it.
 
 Nested dissection (:mod:`.dissection`) cuts the nodes into parts that touch each other only through separators. A part
 (:mod:`.parts`) eliminates its interior I and hands over what that says about its border B,
@@ -10,8 +10,9 @@ and draws go down the same way:
 
     Σ_II = H_II⁻¹ + X Σ_BB Xᵀ,   x_I = L_I⁻ᵀ z − X x_B,   X = H_II⁻¹ H_IB.
 
-No part sees another, and the root sees no interior. Everything that a part needs is in files of a directory that all workers see:
-what a worker that is lost had is computed again by another.
+The certificate's matrix (:mod:`.matrix`) is eliminated in the same way. No part sees another, and the root sees no interior.
+Everything that a part needs is in files of a directory that all workers see: what a worker that is lost had is computed again by
+another.
 """
 
 from __future__ import annotations

@@ -15,6 +15,20 @@ _MIDDLE = (0.35, 0.65)  # a cut leaves at least this share of the nodes on eithe
 
 
 @dataclass(frozen=True, eq=False)
+class Share:
+    """What belongs to a part: rows of the nodes inside, of those at its border, and of the edges that touch the inside."""
+
+    inside: Index
+    border: Index
+    edges: Index
+
+    @property
+    def nodes(self) -> Index:
+        """The inside, then the border."""
+        return np.concatenate([self.inside, self.border])
+
+
+@dataclass(frozen=True, eq=False)
 class Dissection:
     """Which part each node is in.
 
@@ -33,6 +47,32 @@ class Dissection:
     def separators(self) -> Index:
         """Rows of the nodes between the parts."""
         return np.flatnonzero(self.part < 0)
+
+    def shares(self, edge_i: Index, edge_j: Index) -> list[Share]:
+        """What belongs to each part."""
+        owner, out = np.maximum(self.part[edge_i], self.part[edge_j]), []
+        for number in range(self.n_parts):
+            mine = np.flatnonzero(owner == number)
+            touched = np.unique(np.concatenate([edge_i[mine], edge_j[mine]]))
+            out.append(Share(np.flatnonzero(self.part == number), touched[self.part[touched] < 0], mine))
+        return out
+
+    def between(self, edge_i: Index, edge_j: Index) -> Index:
+        """Rows of the edges that join two separators: they are no part's."""
+        return np.flatnonzero((self.part[edge_i] < 0) & (self.part[edge_j] < 0))
+
+
+def joined(source: Index, target: Index, borders: list[Index]) -> tuple[Index, list[Index]]:
+    """Pairs (e, 2) of separators that an edge or some part joins, and where in them those of each part are.
+
+    ``borders`` are numbers of separators; those of a part are joined, each with all before it.
+    """
+    found = [np.column_stack([source, target])]
+    for border in borders:
+        a, b = np.tril_indices(len(border), -1)
+        found.append(np.column_stack([border[a], border[b]]))
+    size = np.cumsum([0, *map(len, found)])
+    return np.concatenate(found), [np.arange(*ends) for ends in zip(size[1:-1], size[2:], strict=True)]
 
 
 def dissect(n: int, edge_i: Index, edge_j: Index, parts: int, between: Mask | None = None) -> Dissection:

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 
 from tempose._support import streams
 from tempose._support.files import make_directory
-from tempose._support.parallel import work_off
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
-from tempose.errors import GraphError
+from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, analyze
+from tempose.optimum.certificate import TOLERANCE, Certificate, bound_only, certify_isotropic, isotropic_below
 from tempose.optimum.hessian import Curvature
 from tempose.partitioned import parts as work
-from tempose.partitioned.dissection import Dissection, dissect
+from tempose.partitioned.dissection import Dissection, dissect, joined
+from tempose.partitioned.elimination import packed, unpacked
+from tempose.partitioned.hands import Hands, Traffic
+from tempose.partitioned.matrix import QuadraticInParts
 from tempose.partitioned.parts import At, BorderFactor, Drawn, Part, Spread, Step
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-@dataclass
-class Traffic:
-    """Bytes of arrays that went to the parts and came back, the files of the parts not counted."""
-
-    down: int = 0
-    up: int = 0
+_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +73,19 @@ class InParts:
         """Exact draws (count, n, 6) of the Gaussian around the optimum: rotation vectors in the world's frame, then positions."""
         return self._root.draws(count, seed)
 
+    def certificate(self, tolerance: float = TOLERANCE) -> Certificate:
+        """What is proven about the optimum: that of :func:`tempose.optimum.certify`, its matrices in parts, too.
+
+        Graphs with several precisions a measurement get the bound of an isotropic problem, whose optimum is found in parts. There
+        is no staircase.
+
+        Parameters
+        ----------
+        tolerance
+            Largest relative suboptimality that counts as certified.
+        """
+        return self._root.certificate(self.poses, tolerance)
+
 
 @contextmanager
 def minimise_in_parts(
@@ -88,7 +95,7 @@ def minimise_in_parts(
     parts: int = 4,
     executor: Executor | None = None,
     directory: str | Path | None = None,
-    max_steps: int = 100,
+    max_steps: int = _STEPS,
     progress: ProgressHook = silent,
 ) -> Iterator[InParts]:
     """The optimum of a graph whose parts are worked on elsewhere, equal to that of one machine to rounding.
@@ -105,7 +112,7 @@ def minimise_in_parts(
         Where the parts are worked on: any pool of the standard library, or the workers of a cluster. Here, one after another, by
         default.
     directory
-        Where the parts are kept, a folder that all workers see; a temporary one by default.
+        Where the parts are kept until the context ends, a folder that all workers see; that of temporary files by default.
     max_steps
         Of Newton's method.
     progress
@@ -116,17 +123,17 @@ def minimise_in_parts(
     GraphError
         If the steps do not suffice, or a matrix stays singular.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        root = _Root(graph, start, parts, executor, str(make_directory(Path(directory or folder))))
-        yield root.minimise(max_steps, progress)
+    home = None if directory is None else make_directory(Path(directory)).resolve()
+    # a folder of a new name each time: workers that outlive this call know what they keep by where it is
+    with tempfile.TemporaryDirectory(prefix="tempose-parts-", dir=home) as folder:
+        yield _Root(graph, start, parts, Hands(executor), folder).minimise(max_steps, progress)
 
 
 class _Root:
     """The separators, and the hands that reach to the parts."""
 
-    def __init__(self, graph: PoseGraph, start: Poses, n_parts: int, executor: Executor | None, directory: str) -> None:
-        self.graph, self.executor, self.directory = graph, executor, directory
-        self.traffic = Traffic()
+    def __init__(self, graph: PoseGraph, start: Poses, n_parts: int, hands: Hands, directory: str) -> None:
+        self.graph, self.hands, self.directory, self.n_parts = graph, hands, directory, n_parts
         axes = graph.axes
         curvature = Curvature(Posterior(graph))
         held: Mask = curvature.held[:, axes]
@@ -136,38 +143,21 @@ class _Root:
         self.between = self.cut.separators
         self.b = len(axes)
         start = start.select(graph.node_ids)
-        row = np.full(graph.n_nodes, -1, dtype=np.int64)
-        row[self.between] = np.arange(len(self.between))
-        owner = np.maximum(self.cut.part[graph.edge_i], self.cut.part[graph.edge_j])
         self.inside: list[Index] = []
         self.borders: list[Index] = []
-        for number in range(self.cut.n_parts):
-            inside = np.flatnonzero(self.cut.part == number)
-            mine = owner == number
-            touched = np.unique(np.concatenate([graph.edge_i[mine], graph.edge_j[mine]]))
-            border = touched[self.cut.part[touched] < 0]
-            nodes = np.concatenate([inside, border])
-            part = Part(_alone(graph.with_edges(mine).subgraph(nodes)), len(inside), held[nodes])
+        for number, share in enumerate(self.cut.shares(graph.edge_i, graph.edge_j)):
+            inside = share.inside
+            part = Part(_alone(graph.with_edges(share.edges).subgraph(share.nodes)), len(inside), held[share.nodes])
             work.write_part(directory, number, part, start.wxyz[inside], start.position[inside])
             self.inside.append(inside)
-            self.borders.append(row[border])
-        own = _alone(graph.with_edges(owner < 0).subgraph(self.between))
+            self.borders.append(np.searchsorted(self.between, share.border))
+        own = _alone(graph.with_edges(self.cut.between(graph.edge_i, graph.edge_j)).subgraph(self.between))
         self.own = Part(own, 0, held[self.between])
         self.poses = np.hstack([start.wxyz, start.position])[self.between]
         self.state = 0
-        self.pairs, self.places = self._pattern()
+        self.pairs, self.places = joined(*self.own.ends, self.borders)
         self.symbolic = analyze(len(self.between), self.pairs[:, 0], self.pairs[:, 1], block=self.b)
         self.factor: Factor | None = None
-
-    def _pattern(self) -> tuple[Index, list[Index]]:
-        """Pairs (e, 2) of separators that some part or edge joins, and where in them those of each part are."""
-        source, target = self.own.ends
-        found = [np.column_stack([source, target])]
-        for border in self.borders:
-            a, b = np.tril_indices(len(border), -1)
-            found.append(np.column_stack([border[a], border[b]]))
-        size = np.cumsum([0, *map(len, found)])
-        return np.concatenate(found), [np.arange(*ends) for ends in zip(size[1:-1], size[2:], strict=True)]
 
     # ------------------------------------------------------------------ the way down and back
 
@@ -177,23 +167,10 @@ class _Root:
             for k, border in enumerate(self.borders)
         ]
 
-    def _all(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
-        """What the parts make of their tasks, in order."""
-        found: dict[int, R] = {}
-        if self.executor is None:
-            found = {k: function(task) for k, task in enumerate(tasks)}
-        else:
-            numbered = _Numbered(function)
-            for (k, _), result in work_off(numbered, list(enumerate(tasks)), executor=self.executor):
-                found[k] = result
-        self.traffic.down += sum(map(_bytes, tasks))
-        self.traffic.up += sum(map(_bytes, found.values()))
-        return [found[k] for k in range(len(tasks))]
-
     def _reduce(self, exact: bool, damping: float) -> tuple[list[At], list[BorderFactor], Factor, float, Array] | None:
         """Everything eliminated but the separators: their factor, U, and their gradient; ``None`` if not positive definite."""
         at = self._at(exact, damping)
-        found = self._all(work.eliminate, at)
+        found = self.hands.all(work.eliminate, at)
         if any(one.matrix is None for one in found):
             return None
         b, s = self.b, len(self.between)
@@ -205,7 +182,7 @@ class _Root:
         reduced = gradient.copy()
         for border, place, one in zip(self.borders, self.places, found, strict=True):
             assert one.matrix is not None
-            S = work.unpacked(one.matrix).reshape(len(border), b, len(border), b).transpose(0, 2, 1, 3)
+            S = unpacked(one.matrix).reshape(len(border), b, len(border), b).transpose(0, 2, 1, 3)
             diagonal[border] += S[np.arange(len(border)), np.arange(len(border))]
             off[place] = S[np.tril_indices(len(border), -1)]
             reduced[border] += one.gradient.reshape(-1, b)
@@ -252,7 +229,7 @@ class _Root:
                 Step(one, delta[border], _pushed(said, delta[border]), said.gradient, moved[border], trial)
                 for one, said, border in zip(at, found, self.borders, strict=True)
             ]
-            after = self._all(work.descend, steps)
+            after = self.hands.all(work.descend, steps)
             new_value = self.own.gradient(moved[:, :4], moved[:, 4:])[0] + sum(energy for energy, _ in after)
             last = settled
             if new_value <= value + (noise if settled else 0.0):
@@ -281,7 +258,7 @@ class _Root:
         for number, inside in enumerate(self.inside):
             out[inside] = work.read_state(self.directory, number, self.state)
         poses = Poses(self.graph.node_ids, out[:, :4], out[:, 4:])
-        return InParts(poses, value, norm, decrement, steps, self.cut, self.traffic, self)
+        return InParts(poses, value, norm, decrement, steps, self.cut, self.hands.traffic, self)
 
     # ------------------------------------------------------------------ the Gaussian around the optimum
 
@@ -310,11 +287,11 @@ class _Root:
             sigma[np.arange(k), np.arange(k)] = diagonal[border]
             fixed = held[border].reshape(-1)
             flat = sigma.transpose(0, 2, 1, 3).reshape(k * b, k * b) + np.diag(fixed.astype(float))
-            tasks.append(Spread(one, work.packed(flat)))
+            tasks.append(Spread(one, packed(flat)))
         out = np.zeros((self.graph.n_nodes, 6, 6))
         axes = self.graph.axes
         for rows, blocks in zip(
-            [self.between, *self.inside], [diagonal, *self._all(work.marginals, tasks)], strict=True
+            [self.between, *self.inside], [diagonal, *self.hands.all(work.marginals, tasks)], strict=True
         ):
             out[rows[:, None, None], axes[:, None], axes] = blocks
         return out
@@ -331,37 +308,32 @@ class _Root:
             for one, border in zip(at, self.borders, strict=True)
         ]
         out = np.zeros((count, self.graph.n_nodes, 6))
-        for rows, found in zip([self.between, *self.inside], [x, *self._all(work.draw, tasks)], strict=True):
+        for rows, found in zip([self.between, *self.inside], [x, *self.hands.all(work.draw, tasks)], strict=True):
             out[:, rows[:, None], self.graph.axes] = found.transpose(2, 0, 1)
         return out
 
+    # ------------------------------------------------------------------ the proof
 
-@dataclass(frozen=True)
-class _Numbered:
-    """A function of numbered tasks, which can be told apart when they come back."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, task: tuple[int, Any]) -> Any:
-        return self.function(task[1])
+    def certificate(self, poses: Poses, tolerance: float) -> Certificate:
+        """See :meth:`InParts.certificate`."""
+        if not tolerance > 0.0:
+            raise OptionError(f"the certificate's tolerance must be positive, not {tolerance}")
+        form = functools.partial(QuadraticInParts, hands=self.hands, directory=self.directory, n_parts=self.n_parts)
+        graph, exact = isotropic_below(self.graph)
+        if exact:
+            return certify_isotropic(graph, poses, tolerance, form)
+        home = str(make_directory(Path(self.directory) / "isotropic"))
+        below = _Root(graph, poses, self.n_parts, self.hands, home).minimise(_STEPS, silent)
+        bound = certify_isotropic(graph, below.poses, tolerance, form).lower_bound
+        return bound_only(Posterior(self.graph).potential(poses), bound, tolerance)
 
 
 def _pushed(said: BorderFactor, delta: Array) -> Array:
     """S times a step (k, b) of the border; a sum, which has the same bits wherever the arrays lie in memory."""
     assert said.matrix is not None
-    return np.asarray(np.sum(work.unpacked(said.matrix) * delta.reshape(-1), axis=1))
+    return np.asarray(np.sum(unpacked(said.matrix) * delta.reshape(-1), axis=1))
 
 
 def _alone(graph: PoseGraph) -> PoseGraph:
     """The same without what no part needs: starts, words, where it came from."""
     return replace(graph, initial=None, notices=(), origin={})
-
-
-def _bytes(value: Any) -> int:
-    """Bytes of the arrays in a task or a result."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    fields = (
-        vars(value).values() if hasattr(value, "__dataclass_fields__") else value if isinstance(value, tuple) else ()
-    )
-    return sum(map(_bytes, fields))

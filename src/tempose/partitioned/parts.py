@@ -6,7 +6,6 @@ A worker keeps the last factor it made, which the next task of the same part can
 
 from __future__ import annotations
 
-import math
 import pickle
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +19,9 @@ from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.posterior import Posterior
-from tempose.numerics.sparse import Factor, NotPositiveDefiniteError, Symbolic, analyze
+from tempose.numerics.sparse import NotPositiveDefiniteError, Symbolic
 from tempose.optimum.hessian import Curvature
+from tempose.partitioned.elimination import Eliminated, border_last, packed, unpacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,7 @@ class Part:
     @cached_property
     def symbolic(self) -> Symbolic:
         """Order of elimination of all nodes, the border last and every pair of it joined."""
-        source, target = self.ends
-        a, b = (self.n_interior + x for x in np.tril_indices(self.n_border, -1))
-        size = len(self.graph.axes)
-        ends = np.append(source, a), np.append(target, b)
-        return analyze(self.graph.n_nodes, *ends, block=size, last=np.arange(self.n_interior, self.graph.n_nodes))
+        return border_last(self.n_interior, self.n_border, *self.ends, len(self.graph.axes))
 
     def gradient(self, wxyz: Array, position: Array) -> tuple[float, Array]:
         """U of the part's edges, and its gradient (n, b), zero where held."""
@@ -143,12 +139,8 @@ def read_state(directory: str | Path, part: int, state: int) -> Array:
     return np.frombuffer(state_file(directory, part, state).read_bytes()).reshape(-1, 7)
 
 
-class Eliminated:
-    """A part whose interior is eliminated.
-
-    What is factorised is ``A = [[H_II, H_IB], [H_BI, K]]`` with K so stiff that A is regular, whatever the gauge. The border
-    comes last, so that the end of the factor is that of ``S' = K − H_BI H_II⁻¹ H_IB = L_BB L_BBᵀ``.
-    """
+class EliminatedPart(Eliminated):
+    """A part of the Hessian, or of Gauss–Newton's matrix, whose interior is eliminated."""
 
     def __init__(self, part: Part, at: At) -> None:
         self.part = part
@@ -167,37 +159,12 @@ class Eliminated:
         diagonal *= free[:, :, None] & free[:, None, :]
         off *= free[source][:, :, None] & free[target][:, None, :]
         diagonal[:, k, k] += part.held
-        self.border = diagonal[n:].copy()
-        stiff = np.abs(diagonal[n:, k, k])
-        self.added = np.zeros((part.n_border, b, b))  # K less the border's own block
-        self.added[:, k, k] = np.maximum(stiff, 1e-9 * np.abs(diagonal[:, k, k]).max(initial=1.0))
-        diagonal[n:] += self.added
-        nothing = np.zeros((part.n_border * (part.n_border - 1) // 2, b, b))  # between the nodes of the border
-        self.factor: Factor = part.symbolic.factor(diagonal, np.concatenate([off, nothing]))
-
-    def end_of_factor(self) -> Array:
-        """L_BB (k b, k b), its rows in the order of the border: ``S' = L_BB L_BBᵀ`` in that order, too."""
-        k, b = self.part.n_border, self.border.shape[-1]
-        nodes = self.factor.symbolic.order[self.part.n_interior :] - self.part.n_interior
-        out = np.empty((k, b, k * b))
-        out[nodes] = self.factor.last_columns(k).reshape(k, b, k * b)
-        return out.reshape(k * b, k * b)
-
-    def seen_from_border(self, inside: Array, end: Array) -> Array:
-        """``H_BI H_II⁻¹ x`` (k b, …) of x (n b, …)."""
-        right = np.concatenate([inside, np.zeros((len(end), *inside.shape[1:]))])
-        return np.asarray(-end @ self.factor.solve_L(right)[len(inside) :])
-
-    def reduced_matrix(self, end: Array) -> Array:
-        """S (k b, k b)."""
-        S, b = np.asarray(end @ end.T), self.border.shape[-1]
-        for row, block in enumerate(self.added):
-            S[row * b : (row + 1) * b, row * b : (row + 1) * b] -= block
-        return S
+        stiff = np.maximum(np.abs(diagonal[n:, k, k]), 1e-9 * np.abs(diagonal[:, k, k]).max(initial=1.0))
+        super().__init__(part.symbolic, n, diagonal, off, stiff)
 
     def reduced(self) -> BorderFactor:
         """What is left for the border."""
-        n = self.part.n_interior
+        n = self.n_interior
         inside, own = self.gradient[:n].reshape(-1), self.gradient[n:].reshape(-1)
         end = self.end_of_factor()
         seen = self.seen_from_border(inside, end)
@@ -206,42 +173,20 @@ class Eliminated:
         gain = float(np.sum(inside * solved))
         return BorderFactor(self.energy, norm, gain, packed(self.reduced_matrix(end)), own - seen)
 
-    def inside_from(self, border: Array, right: Array) -> Array:
-        """``H_II⁻¹ (right − H_IB x_B)`` for x_B (k b, …)."""
-        end = self.end_of_factor()
-        seen = self.seen_from_border(right, end)
-        return self.factor.solve(np.concatenate([right, seen + end @ (end.T @ border)]))[: len(right)]
-
-
-def packed(matrix: Array) -> Array:
-    """The lower triangle of a symmetric matrix (k, k), row by row, as (k (k + 1) / 2,): half of it need not travel."""
-    return np.concatenate([row[: k + 1] for k, row in enumerate(matrix)]) if len(matrix) else np.empty(0)
-
-
-def unpacked(triangle: Array) -> Array:
-    """The inverse of :func:`packed`."""
-    size = (math.isqrt(8 * len(triangle) + 1) - 1) // 2
-    out = np.empty((size, size))
-    begin = 0
-    for k in range(size):
-        out[k, : k + 1] = out[: k + 1, k] = triangle[begin : begin + k + 1]
-        begin += k + 1
-    return out
-
 
 class _Kept:
     """The last part that this process has worked on: one, so that memory is that of one."""
 
     def __init__(self) -> None:
         self.part: tuple[tuple[str, int], Part] | None = None
-        self.eliminated: tuple[tuple[object, ...], Eliminated] | None = None
+        self.eliminated: tuple[tuple[object, ...], EliminatedPart] | None = None
 
-    def of(self, at: At) -> Eliminated:
+    def of(self, at: At) -> EliminatedPart:
         """A part with its interior eliminated."""
         if self.eliminated is not None and self.eliminated[0] == at.key:
             return self.eliminated[1]
         self.eliminated = None
-        made = Eliminated(self.part_of(at), at)
+        made = EliminatedPart(self.part_of(at), at)
         self.eliminated = at.key, made
         return made
 
@@ -325,7 +270,7 @@ class Spread:
 def marginals(task: Spread) -> Array:
     """Covariances (n, b, b) of the nodes inside: a selected inverse, the border as sure as the whole graph makes it."""
     made = _kept.of(task.at)
-    n, b, k = made.part.n_interior, made.border.shape[-1], made.part.n_border
+    n, b, k = made.n_interior, made.block, made.n_border
     order = made.factor.symbolic.order[n:] - n
     sigma = unpacked(task.border).reshape(k, b, k, b)[order][:, :, order].reshape(k * b, k * b)
     inverse = made.factor.selected_inverse_given(sigma)[0] if k else made.factor.selected_inverse()[0]
@@ -345,7 +290,7 @@ class Drawn:
 def draw(task: Drawn) -> Array:
     """Draws (n, b, count) of the nodes inside, displacements from the optimum."""
     made = _kept.of(task.at)
-    n, b = made.part.n_interior, made.border.shape[-1]
+    n, b = made.n_interior, made.block
     count = task.border.shape[1]
     size = made.part.graph.n_nodes * b
     z = streams.generator(task.seed, "parts", task.at.part + 1).standard_normal((count, size)).T
