@@ -92,17 +92,24 @@ class Clusters:
 
     def mean(self, of_edges: Array) -> Array:
         """Mean over the edges of each cluster."""
-        return _mean(self.of_edge, of_edges)
+        return np.bincount(self._labels[0], of_edges[self._loops]) / self.size
 
     def cell_mean(self, of_edges: Array) -> Array:
         """Mean over the edges of each cell."""
-        return _mean(self.cell, of_edges)
+        return np.bincount(self._labels[1], of_edges[self._loops]) / self.cell_size
+
+    @cached_property
+    def _loops(self) -> Index:
+        return np.flatnonzero(self.of_edge >= 0)
+
+    @cached_property
+    def _labels(self) -> tuple[Index, Index]:
+        return self.of_edge[self._loops], self.cell[self._loops]
 
     def spread(self, of_clusters: AnyArray, links: Any) -> AnyArray:
         """Numbers of clusters as numbers of edges (m,), those of links given."""
         out = np.broadcast_to(np.asarray(links), self.of_edge.shape).astype(np.result_type(of_clusters, links))
-        inside = self.of_edge >= 0
-        out[inside] = of_clusters[self.of_edge[inside]]
+        out[self._loops] = of_clusters[self._labels[0]]
         return out
 
     def accepted(self, fits: Mask) -> Mask:
@@ -113,11 +120,6 @@ class Clusters:
 def stretch(n_nodes: int) -> int:
     """Ids that are one place: 6, or 2% of all."""
     return max(_NEIGHBOURS, round(_PLACE * n_nodes))
-
-
-def _mean(label: Index, of_edges: Array) -> Array:
-    inside = label >= 0
-    return np.bincount(label[inside], of_edges[inside]) / np.maximum(np.bincount(label[inside]), 1)
 
 
 @kernel

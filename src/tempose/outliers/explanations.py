@@ -306,15 +306,19 @@ class ExplanationSearch:
 
     def _joins(self, believed: Mask, fits: Mask, segment: Index) -> tuple[set[int], dict[int, set[tuple[int, int]]]]:
         """Believed clusters that lie mostly within segments; and which segments each one joins."""
-        within, joins = set(), {}
-        for c in np.flatnonzero(believed).tolist():
-            edges = self.clusters.members[c]
-            edges = edges[fits[edges]]
-            a, b = segment[self.sequence.earlier[edges]], segment[self.sequence.later[edges]]
-            if np.mean(a == b) > 0.5:
-                within.add(c)
-            joins[c] = {(int(i), int(j)) for i, j in zip(a, b, strict=True) if i != j}
-        return within, joins
+        edges = np.flatnonzero(self.clusters.spread(believed, False) & fits)
+        c, a, b = (
+            self.clusters.of_edge[edges],
+            segment[self.sequence.earlier[edges]],
+            segment[self.sequence.later[edges]],
+        )
+        here = np.bincount(c, a == b, self.clusters.count)
+        within = np.flatnonzero(here > 0.5 * np.bincount(c, minlength=self.clusters.count)).tolist()
+        joins: dict[int, set[tuple[int, int]]] = {one: set() for one in np.flatnonzero(believed).tolist()}
+        apart = a != b
+        for one, i, j in zip(c[apart].tolist(), a[apart].tolist(), b[apart].tolist(), strict=True):
+            joins[one].add((i, j))
+        return set(within), joins
 
     # ------------------------------------------------------------------ searching
 

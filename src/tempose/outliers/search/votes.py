@@ -80,11 +80,13 @@ class Narrow:
 
     def energies(self, poses: Poses) -> tuple[Array, Array, Array]:
         """Energy (m,), rotation vector left (m, 3) and world shift left (m, 3) of every edge."""
+        return self._energies(poses.wxyz, poses.position)
+
+    def _energies(self, wxyz: Array, position: Array) -> tuple[Array, Array, Array]:
         g, m = self.graph, self.graph.n_edges
         error, shift, energy = np.empty((m, 3)), np.zeros((m, 3)), np.empty(m)
         _placing.edge_energies(
-            g.edge_i, g.edge_j, g.j_from_i_wxyz, g.j_from_i_t, self.rot, self.trans, poses.wxyz, poses.position,
-            error, shift, energy,
+            g.edge_i, g.edge_j, g.j_from_i_wxyz, g.j_from_i_t, self.rot, self.trans, wxyz, position, error, shift, energy,
         )  # fmt: skip
         return energy, error, shift
 
@@ -164,14 +166,15 @@ def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: flo
     moving, largest = bool(np.any(narrow.trans > 0.0)), np.inf
     step_rot = tolerance / np.sqrt(2.0 * float(np.median(narrow.rot)))
     step_trans = tolerance / np.sqrt(2.0 * float(np.median(narrow.trans[narrow.trans > 0.0]))) if moving else 0.0
+    laplacian = Laplacian(g.n_nodes, g.edge_i, g.edge_j, symbolic=pattern(g, 1), edge_by_edge=True)
     for _ in range(iterations):
-        energy, error, _ = narrow.energies(Poses(g.node_ids, wxyz, position))
-        turn = _solve(g, narrow.rot * (1.0 + energy / narrow.reach) ** -2, error)
+        energy, error, _ = narrow._energies(wxyz, position)
+        turn = _solve(laplacian, narrow.rot * (1.0 + energy / narrow.reach) ** -2, error)
         wxyz = quat.normalize(quat.multiply(quat.exp(turn), wxyz))
         largest = float(np.abs(turn).max()) / step_rot
         if moving:
-            energy, _, shift = narrow.energies(Poses(g.node_ids, wxyz, position))
-            move = _solve(g, narrow.trans * (1.0 + energy / narrow.reach) ** -2, shift)
+            energy, _, shift = narrow._energies(wxyz, position)
+            move = _solve(laplacian, narrow.trans * (1.0 + energy / narrow.reach) ** -2, shift)
             position = position + move
             largest = max(largest, float(np.abs(move).max()) / step_trans)
         if largest < 1.0:
@@ -180,9 +183,8 @@ def settle(narrow: Narrow, poses: Poses, *, iterations: int = 50, tolerance: flo
     return Settled(settled, narrow.loss(narrow.weights(settled)), largest < 1.0)
 
 
-def _solve(graph: PoseGraph, weight: Array, b: Array) -> Array:
+def _solve(laplacian: Laplacian, weight: Array, b: Array) -> Array:
     """``argmin Σ w |x_i − x_j − b|²`` (n, 3), the smallest of them."""
-    laplacian = Laplacian(graph.n_nodes, graph.edge_i, graph.edge_j, symbolic=pattern(graph, 1), edge_by_edge=True)
     hold = _HOLD * float(laplacian.degree(weight).max(initial=1e-300))
     return np.asarray(laplacian.factor(weight, hold).solve(laplacian.pull(weight, b)))
 
