@@ -23,7 +23,7 @@ def test_ahead_is_compiled_what_a_solve_calls(monkeypatch: pytest.MonkeyPatch, p
     for module in (ahead, repeated, hessian):
         monkeypatch.setattr(module, "compile_for", note)
     (ahead.compile_in_the_plane if planar else ahead.compile_in_space)()
-    assert len(asked) == (8 if planar else 9)
+    assert len(asked) == (10 if planar else 11)
     tempose.solve(tempose.simulate(8, seed=1, planar=planar).graph, draws=8, sampler="collapsed")
     for kernel, types in asked:
         assert types in kernel.signatures, kernel.py_func.__name__

@@ -26,8 +26,8 @@ from tempose.numerics.layout import rows
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
-from tempose.sampling import _kernels
-from tempose.sampling.collapsed import CollapsedTarget, tune_target, widest_edge
+from tempose.sampling import _kernels, collapsed
+from tempose.sampling.collapsed import CollapsedSampler, CollapsedTarget, tune_target, widest_edge
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.jumping import half_log_determinant, tune_jumping
 from tempose.sampling.sampler import Cause, Reason
@@ -132,7 +132,7 @@ def log_volume(target: CollapsedTarget, y: np.ndarray) -> float:
     """As tests/numerics/test_chart.py proves it right."""
     model, n = target.model, len(target.held)
     x, omega, g = np.zeros((n, 3)), np.empty((n, 3)), np.zeros((n, 3))
-    _kernels.spread(model.axes, model.hessian, y, 1.0 / math.sqrt(target.beta), model.free, x)
+    _kernels.spread(model.axes, model.hessian, y[None], 1.0 / math.sqrt(target.beta), model.free, x[None])
     center(model.frame, x, omega)
     volume = pull_back(model.axes, omega, np.zeros((n, 3)), 1.0, g)
     return float(volume + center_back(model.axes, model.frame, omega, g))
@@ -189,12 +189,35 @@ def test_large_graphs_go_another_way_to_the_same_numbers(kind: str) -> None:
     y = somewhere(target, rng)
     n, found = len(target.held), []
     for parallel in (False, True):
-        state, out, work = rows(n), np.empty(len(y)), target.posterior.workspace()
-        found.append(
-            (_kernels.evaluate(target.model, 1.0, y, work, rows(n), state, out, parallel=parallel), state, out)
-        )
+        state, out, work = rows(n), np.empty((1, len(y))), target.posterior.workspace()
+        remainder = _kernels.evaluate(target.model, 1.0, y[None], work, rows(n), [state], out, parallel=parallel)
+        found.append((remainder, state, out))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "correlated", "uneven fixes", "planar mixed"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_chains_side_by_side_make_the_draws_of_chains_alone(
+    kind: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, also where some of them take a careful trajectory and others do not."""
+    target = CollapsedTarget(laplace_of(kind))
+    monkeypatch.setattr(target, "careful", True)
+    monkeypatch.setattr(collapsed, "CAREFUL", 3)
+    sampler = CollapsedSampler(target, 2, thin=2)
+    alone, together = ([sampler.start(np.random.default_rng(k)) for k in range(count)] for _ in range(2))
+    gradients = set()
+    for t in range(6):
+        one = [chain.advance(np.random.default_rng([k, t])) for k, chain in enumerate(alone)]
+        all_ = sampler.advance(together, [np.random.default_rng([k, t]) for k in range(count)])
+        for a, b in zip(one, all_, strict=True):
+            np.testing.assert_array_equal(a.wxyz, b.wxyz)
+            np.testing.assert_array_equal(a.position, b.position)
+            assert (a.potential, a.acceptance, a.gradients) == (b.potential, b.acceptance, b.gradients)
+            gradients.add(a.gradients)
+    assert len(gradients) > 1
+    assert not np.array_equal(one[0].wxyz, one[1].wxyz)
 
 
 def test_norms_are_summed_in_one_order() -> None:

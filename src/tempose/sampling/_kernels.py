@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,11 @@ from tempose.numerics.sparse.repeated import (
     Pattern,
     backward,
     backward_lanes,
+    backward_two,
     factor_again,
     forward,
     forward_lanes,
+    forward_two,
     inverse_again,
     solve_again,
 )
@@ -104,30 +107,40 @@ def all_tied(source: Any, target: Any, weight: Any, held: Any) -> Any:
     return True
 
 
-@inlined(early=True)
+@kernel
 def spread(axes: Axes, panels: Panels, y: Any, scale: Any, free: Any, omega: Any) -> None:
-    """Rotation vectors x (n, 3), one node held, of the whitened coordinates y (n b,)."""
-    x, b = y.copy(), panels.tree.block
-    backward(panels.tree, panels.forward, x, np.empty(b * panels.tree.tallest))
-    for j in range(omega.shape[0]):
-        k = panels.tree.order[j]
-        for a in range(len(axes.turns)):
-            axis = axes.turns[a]
-            omega[k, axis] = scale * free[k, axis] * x[b * j + a]
+    """Rotation vectors (r, n, 3), one node held, of r whitened coordinates (r, n b): two at a time, to the same bits as alone."""
+    x, b, tree = y.copy(), panels.tree.block, panels.tree
+    work, other = np.empty(b * tree.tallest), np.empty(b * tree.tallest)
+    for r in range(0, x.shape[0] - 1, 2):
+        backward_two(tree, panels.forward, x[r], x[r + 1], work, other)
+    if x.shape[0] % 2 == 1:
+        backward(tree, panels.forward, x[-1], work)
+    for r in range(x.shape[0]):
+        for j in range(omega.shape[1]):
+            k = tree.order[j]
+            for a in range(len(axes.turns)):
+                axis = axes.turns[a]
+                omega[r, k, axis] = scale * free[k, axis] * x[r, b * j + a]
 
 
-@inlined(early=True)
+@kernel
 def gather(axes: Axes, panels: Panels, g: Any, scale: Any, free: Any, out: Any) -> None:
-    """The gradient (n b,) by y, given that by ω (n, 3)."""
-    b = panels.tree.block
-    for j in range(g.shape[0]):
-        k = panels.tree.order[j]
-        for a in range(len(axes.turns)):
-            axis = axes.turns[a]
-            out[b * j + a] = scale * free[k, axis] * g[k, axis]
-        for a in range(len(axes.turns), b):
-            out[b * j + a] = 0.0
-    forward(panels.tree, panels.forward, out, np.empty(b * panels.tree.tallest))
+    """The gradients (r, n b) by y, given those by ω (r, n, 3): two at a time, to the same bits as alone."""
+    b, tree = panels.tree.block, panels.tree
+    for r in range(g.shape[0]):
+        for j in range(g.shape[1]):
+            k = tree.order[j]
+            for a in range(len(axes.turns)):
+                axis = axes.turns[a]
+                out[r, b * j + a] = scale * free[k, axis] * g[r, k, axis]
+            for a in range(len(axes.turns), b):
+                out[r, b * j + a] = 0.0
+    work, other = np.empty(b * tree.tallest), np.empty(b * tree.tallest)
+    for r in range(0, out.shape[0] - 1, 2):
+        forward_two(tree, panels.forward, out[r], out[r + 1], work, other)
+    if out.shape[0] % 2 == 1:
+        forward(tree, panels.forward, out[-1], work)
 
 
 @inlined(early=True)
@@ -258,16 +271,15 @@ def add_torques(axes: Axes, turning: Turning, P: Any, Z: Any, between: Any, free
 
 
 @kernel
-def target(model: Model, metric: Any, turning: Any, beta: Any, y: Any, work: Any, g: Any, state: Any, out: Any) -> Any:
-    """:func:`evaluate`, for one of three kinds of C; code for the others is not compiled.
+def target(
+    model: Model, metric: Any, turning: Any, beta: Any, x: Any, work: Any, g: Any, state: Any, pulled: Any
+) -> Any:
+    """W and its gradient (n, 3) by x, the rotation vectors (n, 3) with one node held, for one of three kinds of C.
 
-    ``metric`` is ``None`` where it is ``model.positions``, ``turning`` is ``None`` where C does not turn.
+    Code for the others is not compiled: ``metric`` is ``None`` where it is ``model.positions``, ``turning`` where C does not turn.
     """
     n, axes, free = state.shape[0], model.axes, model.free
-    x, coupled, shift, pulled = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.empty((n, 3))
-    omega = np.empty((n, 3))
-    scale = 1.0 / math.sqrt(beta)
-    spread(axes, model.hessian, y, scale, free, x)
+    coupled, shift, omega = np.zeros((n, 3)), np.zeros((n, 3)), np.empty((n, 3))
     center(model.frame, x, omega)
     largest = place(omega, model.wxyz, state)
     for k in range(n):
@@ -317,7 +329,6 @@ def target(model: Model, metric: Any, turning: Any, beta: Any, y: Any, work: Any
             axis = axes.turns[a]
             quadratic += x[k, axis] * coupled[k, axis]
             pulled[k, axis] -= beta * coupled[k, axis]
-    gather(axes, model.hessian, pulled, scale, free, out)
     remainder = beta * (energy - 0.5 * quadratic) - volume + half_log_det
     return remainder if largest < math.pi**2 and math.isfinite(remainder) else math.inf
 
@@ -341,36 +352,55 @@ target_parallel = interpreted(target, gradient=potential.gradient_parallel)
 
 
 def bare(model: Model) -> Model:
-    """A model without what :func:`target` is given beside it, so that compiled code need not even unpack it."""
+    """A model without what :func:`target` is given beside it or does not need, so that compiled code need not even unpack it."""
     nothing: Any = None
-    return model._replace(metric=nothing, turning=nothing)
+    return model._replace(hessian=nothing, metric=nothing, turning=nothing)
 
 
 def evaluate(
-    model: Model, beta: float, y: Array, work: Array, g: Array, state: Array, out: Array, *, parallel: bool = False
-) -> float:
-    """W at y; its gradient by y into ``out`` (n b,), rotations and the positions' conditional means into ``state`` (n, 8).
+    model: Model,
+    beta: float,
+    y: Array,
+    work: Array,
+    g: Array,
+    state: Sequence[Array],
+    out: Array,
+    *,
+    parallel: bool = False,
+) -> list[float]:
+    """W at y (r, n b), its gradients by y into ``out`` (r, n b).
 
-    ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
+    Rotations and the positions' conditional means go into ``state``, r times (n, 8). The Hessian's factor, larger than caches are,
+    is read once for two. ``work`` (tiles of the gradient kernel) and ``g`` (n, 8) are scratch. Outside the chart W is infinite.
     """
-    even = model.is_metric
+    even, shape, scale = model.is_metric, (len(y), len(model.free), 3), 1.0 / math.sqrt(beta)
     metric, turning = None if even else model.metric, None if even or not len(model.turning.source) else model.turning
-    return float((target_parallel if parallel else target)(bare(model), metric, turning, beta, y, work, g, state, out))
+    at, x, pulled, free = target_parallel if parallel else target, np.zeros(shape), np.zeros(shape), model.free
+    spread(model.axes, model.hessian, y, scale, free, x)
+    small = bare(model)
+    found = [
+        float(at(small, metric, turning, beta, one, work, g, there, by_x))
+        for one, there, by_x in zip(x, state, pulled, strict=True)
+    ]
+    gather(model.axes, model.hessian, pulled, scale, free, out)
+    return found
 
 
 def follow(
-    model: Model, beta: float, part: float, weights: Array, y: Array, v: Array, work: Array, g: Array, state: Array,
-    out: Array, *, parallel: bool = False,
-) -> float:  # fmt: skip
-    """Kick, and turn by ``part`` and kick as often as there are more weights; return W at the end.
+    model: Model, beta: float, parts: list[float], weights: list[Array], y: Array, v: Array, work: Array, g: Array,
+    state: Sequence[Array], out: Array, *, parallel: bool = False,
+) -> list[float]:  # fmt: skip
+    """Kick, and turn by ``parts`` (r,) and kick as often as there are more weights, (r, kicks + 1); return W at the ends.
 
-    ``y``, ``v`` and the gradient ``out`` (n b,) are those at the beginning, and overwritten by those at the end.
+    ``y``, ``v`` and the gradients ``out`` (r, n b) are those at the beginning, and overwritten by those at the end.
     """
-    c, s = math.cos(part), math.sin(part)
-    kick(weights[0], out, v)
-    remainder = math.inf
-    for weight in weights[1:]:
-        turn(c, s, y, v)
+    for weight, gradient, one in zip(weights, out, v, strict=True):
+        kick(weight[0], gradient, one)
+    remainder = [math.inf] * len(y)
+    for k in range(1, len(weights[0])):
+        for part, at, one in zip(parts, y, v, strict=True):
+            turn(math.cos(part), math.sin(part), at, one)
         remainder = evaluate(model, beta, y, work, g, state, out, parallel=parallel)
-        kick(weight, out, v)
+        for weight, gradient, one in zip(weights, out, v, strict=True):
+            kick(weight[k], gradient, one)
     return remainder

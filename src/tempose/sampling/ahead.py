@@ -44,7 +44,10 @@ def _compile(axes: Axes) -> None:
     compile_for(_kernels.kick, 1.0, number, number)
     compile_for(_kernels.turn, 1.0, 1.0, number, number)
     model = _kernels.Model(
-        axes, panels, panels, nothing, True, nothing, EdgeBlocks(nodes, nodes, rows, index, index, index, None, None),
+        axes, nothing, panels, nothing, True, nothing, EdgeBlocks(nodes, nodes, rows, index, index, index, None, None),
         index, np.empty(0, np.int32), matrices, matrices, fixed, fixed, rows, Frame(index, number, 1),
     )  # fmt: skip
-    compile_for(_kernels.target, model, None, None, 1.0, number, number, rows, rows, number)
+    vectors, several, several_vectors = np.empty((0, 3)), np.empty((0, 0)), np.empty((0, 0, 3))
+    compile_for(_kernels.spread, axes, panels, several, 1.0, rows, several_vectors)
+    compile_for(_kernels.gather, axes, panels, several_vectors, 1.0, rows, several)
+    compile_for(_kernels.target, model, None, None, 1.0, vectors, number, rows, rows, vectors)

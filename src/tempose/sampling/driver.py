@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tempose._support import streams
 from tempose._support.files import make_directory
 from tempose._support.parallel import cores
 from tempose._support.progress import DRAWING, WARM_UP, ProgressHook, counted, silent
-from tempose._typing import Array
+from tempose._typing import Array, NodeId
 from tempose.dynamics.descent import Hook, Watch
 from tempose.errors import DrawsError
 from tempose.model.poses import Poses
@@ -25,6 +26,8 @@ from tempose.sampling.draws import Draws, DrawWriter, read_draws, write_descript
 from tempose.sampling.sampler import Chain, Draw, Sampler
 from tempose.sampling.stretches import Packed, stretches
 
+Step = tuple[Chain, np.random.Generator]
+"""A chain that is to be advanced, and the random numbers of its next draw."""
 _CHECKPOINT_SECONDS = 1.0
 
 
@@ -90,63 +93,124 @@ def sample(
     warmed = counted(progress, WARM_UP, len(chains) * sampler.warmup)
     drawn = counted(progress, DRAWING, sum(plan.counts))
 
-    packed = None if executor is None else Packed.of(sampler)
+    def record_of(number: int) -> _Record:
+        return _Record(
+            DrawWriter(directory, number, posterior.graph.n_nodes, mark, plan.counts[number]),
+            sampler.warmup, plan.first_chain + number, plan.beta, posterior.graph.node_ids, warmed, drawn, hook,
+        )  # fmt: skip
 
-    def parts_of(stream: int, first: int, last: int, state: dict[str, Array] | None) -> Iterator[_Part]:
-        chain = None
-        if state is not None:
-            chain = _resumed(sampler, state, streams.generator(plan.seed, "start", stream), directory)
-        if packed is None or executor is None:
-            return _here(sampler, chain, plan.seed, stream, first, last, stop)
-        return _there(packed, executor, plan.seed, stream, first, last, state, stop)
+    def resumed(record: _Record) -> Chain | None:
+        if record.state is None:
+            return None
+        return _resumed(sampler, record.state, streams.generator(plan.seed, "start", record.stream), directory)
 
-    def run_chain(number: int) -> None:
-        stream, wanted = plan.first_chain + number, plan.counts[number]
-        writer = DrawWriter(directory, number, posterior.graph.n_nodes, mark, wanted)
-        state = writer.open()
-        try:
-            made = 0 if state is None else sampler.warmup + writer.n_draws
-            is_warm, saved, arrays = False, 0.0, None
-            if state is not None:
-                warmed(sampler.warmup)
-                drawn(writer.n_draws)
-                is_warm, saved = True, time.monotonic()
-            for draws, count, arrays in parts_of(stream, made, sampler.warmup + wanted, state):
-                made += count
-                warmed(count - len(draws))
-                for k, draw in enumerate(draws, made - len(draws)):
-                    writer.append(draw)
-                    if hook is not None:
-                        poses = Poses(posterior.graph.node_ids, draw.wxyz, draw.position)
-                        hook(Watch("sample", stream, k, draw.potential, plan.beta, poses))
-                    drawn(1)
-                if made >= sampler.warmup and (not is_warm or time.monotonic() - saved > _CHECKPOINT_SECONDS):
-                    writer.checkpoint(arrays())
-                    is_warm, saved = True, time.monotonic()
-            if is_warm and arrays is not None:
-                writer.checkpoint(arrays())
-        finally:
-            writer.close()
+    def asking(number: int) -> Generator[Step, Draw, None]:
+        """Ask for one draw after the other, and write what comes."""
+        with closing(record_of(number)) as record:
+            chain = resumed(record) or sampler.start(streams.generator(plan.seed, "start", record.stream))
+            for k in range(record.made, sampler.warmup + plan.counts[number]):
+                if stop.is_set():
+                    break
+                draw = yield chain, streams.of_draw(plan.seed, record.stream, k)
+                record.take((draw,) if k >= sampler.warmup else (), 1, chain.arrays)
+            record.end()
+
+    def run_together(numbers: Sequence[int]) -> None:
+        """Chains side by side on one thread."""
+        with ExitStack() as stack:
+            running = [stack.enter_context(closing(asking(number))) for number in numbers]
+            asked = [(one, step) for one in running if (step := next(one, None)) is not None]
+            while asked:
+                draws = _advance(sampler, [step for _, step in asked])
+                sent = [(one, _send(one, draw)) for (one, _), draw in zip(asked, draws, strict=True)]
+                asked = [(one, step) for one, step in sent if step is not None]
 
     if executor is not None:
-        _on_threads(
-            run_chain, chains, max(1, len(chains)), stop
-        )  # they wait; how many workers there are, the executor knows
+        packed = Packed.of(sampler)
+
+        def run_there(numbers: Sequence[int]) -> None:
+            """A chain on the executor, a stretch at a time."""
+            (number,) = numbers
+            with closing(record_of(number)) as record:
+                resumed(record)  # if that can be: a worker's word would be another
+                last = sampler.warmup + plan.counts[number]
+                parts = stretches(packed, executor, plan.seed, record.stream, record.made, last, record.state)
+                while not stop.is_set() and (made := next(parts, None)) is not None:
+                    record.take(made.draws, made.count, functools.partial(dict, made.state))
+                record.end()
+
+        # they wait; how many workers there are, the executor knows
+        _on_threads(run_there, [[number] for number in chains], max(1, len(chains)), stop)
         return read_draws(directory)
+    threads = max(1, min(len(chains), threads or cores()))
     if posterior.runs_parallel or len(chains) == 1:
         for number in chains:
-            run_chain(number)
+            run_together([number])
     else:
         posterior.potential(
             Poses.identity(posterior.graph.node_ids)
         )  # compile and build tables once, before the threads
-        _on_threads(run_chain, chains, max(1, min(len(chains), threads or cores())), stop)
+        size = 2 if len(chains) >= 2 * threads else 1
+        _on_threads(run_together, [chains[k : k + size] for k in range(0, len(chains), size)], threads, stop)
     return read_draws(directory)
 
 
-def _on_threads(run_chain: Callable[[int], None], chains: list[int], threads: int, stop: threading.Event) -> None:
+class _Record:
+    """What is written of one chain, and told.
+
+    Attributes
+    ----------
+    state
+        That it goes on from; ``None`` for a new chain.
+    made
+        Draws so far, with those of the warm-up.
+    """
+
+    def __init__(
+        self, writer: DrawWriter, warmup: int, stream: int, beta: float, ids: tuple[NodeId, ...],
+        warmed: Callable[[int], None], drawn: Callable[[int], None], hook: Hook | None,
+    ) -> None:  # fmt: skip
+        self.stream, self._writer, self._warmup, self._beta, self._ids = stream, writer, warmup, beta, ids
+        self._warmed, self._drawn, self._hook = warmed, drawn, hook
+        self.state = writer.open()
+        self.made, self._saved = 0, 0.0
+        self._arrays: Callable[[], dict[str, Array]] | None = None
+        self._is_warm = self.state is not None
+        if self._is_warm:
+            self.made, self._saved = warmup + writer.n_draws, time.monotonic()
+            warmed(warmup)
+            drawn(writer.n_draws)
+
+    def take(self, draws: Sequence[Draw], count: int, arrays: Callable[[], dict[str, Array]]) -> None:
+        """The next draws, how many were made with those of the warm-up, and what gives the state after them."""
+        self.made += count
+        self._arrays = arrays
+        self._warmed(count - len(draws))
+        for k, draw in enumerate(draws, self.made - len(draws)):
+            self._writer.append(draw)
+            if self._hook is not None:
+                poses = Poses(self._ids, draw.wxyz, draw.position)
+                self._hook(Watch("sample", self.stream, k, draw.potential, self._beta, poses))
+            self._drawn(1)
+        if self.made >= self._warmup and (not self._is_warm or time.monotonic() - self._saved > _CHECKPOINT_SECONDS):
+            self._writer.checkpoint(arrays())
+            self._is_warm, self._saved = True, time.monotonic()
+
+    def end(self) -> None:
+        """Save the state, unless it is still warming up."""
+        if self._is_warm and self._arrays is not None:
+            self._writer.checkpoint(self._arrays())
+
+    def close(self) -> None:
+        """Close the files."""
+        self._writer.close()
+
+
+def _on_threads(
+    run: Callable[[Sequence[int]], None], groups: list[list[int]], threads: int, stop: threading.Event
+) -> None:
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(run_chain, number) for number in chains]
+        futures = [pool.submit(run, numbers) for numbers in groups]
         try:
             wait(futures)
         except KeyboardInterrupt:
@@ -156,34 +220,22 @@ def _on_threads(run_chain: Callable[[int], None], chains: list[int], threads: in
             future.result()
 
 
-_Part = tuple[Sequence[Draw], int, Callable[[], dict[str, Array]]]
-"""Some draws of a chain, how many were made with those of the warm-up, and what gives the state after them."""
+def _advance(sampler: Sampler, steps: Sequence[Step]) -> list[Draw]:
+    """The draws that chains ask for."""
+    chains, rngs = [chain for chain, _ in steps], [rng for _, rng in steps]
+    together = getattr(sampler, "advance", None)
+    if together is not None:
+        found: list[Draw] = together(chains, rngs)
+        return found
+    return [chain.advance(rng) for chain, rng in steps]
 
 
-def _here(
-    sampler: Sampler, chain: Chain | None, seed: int, stream: int, first: int, last: int, stop: threading.Event
-) -> Iterator[_Part]:
-    """A chain in this process, a draw at a time."""
-    if chain is None:
-        chain = sampler.start(streams.generator(seed, "start", stream))
-    for number in range(first, last):
-        if stop.is_set():
-            return
-        draw = chain.advance(streams.of_draw(seed, stream, number))
-        yield (draw,) if number >= sampler.warmup else (), 1, chain.arrays
-
-
-def _there(
-    packed: Packed, executor: Executor, seed: int, stream: int, first: int, last: int, state: dict[str, Array] | None,
-    stop: threading.Event,
-) -> Iterator[_Part]:  # fmt: skip
-    """A chain on an executor, a stretch at a time."""
-    if stop.is_set():
-        return
-    for made in stretches(packed, executor, seed, stream, first, last, state):
-        yield made.draws, made.count, functools.partial(dict, made.state)
-        if stop.is_set():
-            return
+def _send(running: Generator[Step, Draw, None], draw: Draw) -> Step | None:
+    """Hand a chain its draw; what it asks for next, ``None`` if it has ended."""
+    try:
+        return running.send(draw)
+    except StopIteration:
+        return None
 
 
 def _resumed(sampler: Sampler, arrays: dict[str, Array], rng: np.random.Generator, directory: Path) -> Chain:

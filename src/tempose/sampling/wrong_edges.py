@@ -44,6 +44,8 @@ class Given:
 class RobustTarget(CollapsedTarget):
     """W and its gradient, given weights of the edges."""
 
+    goes_together = False
+
     def __init__(self, laplace: Laplace) -> None:
         self.posterior = laplace.curvature.posterior
         self._made_of = (laplace,)

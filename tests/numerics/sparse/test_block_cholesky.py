@@ -135,6 +135,13 @@ def check_all(rng, n, pairs, block, diag, off):
         expected = factor.solve_L(column)
         np.testing.assert_allclose(repeated.solve_L(single, column), expected, **close)
         np.testing.assert_allclose(repeated.solve_Lt(single, expected), factor.solve(column), **close)
+    for alone, together in ((repeated.forward, repeated.forward_two), (repeated.backward, repeated.backward_two)):
+        expected, found = (rhs[:, :2].T.copy() for _ in range(2))
+        work = np.empty((2, single.tree.tallest * block))
+        for x in expected:
+            alone(single.tree, single.forward, x, work[0])
+        together(single.tree, single.forward, *found, *work)
+        np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(repeated.solve_lanes(lanes, rhs), many, **close)
     np.testing.assert_allclose(repeated.solve_lanes(lanes, rhs, forward=False), factor.solve_Lt(rhs), **close)
 

@@ -19,7 +19,7 @@ from tempose._support.compiling import kernel
 
 from ._dense import COLUMNS, SCRATCH, ZERO, at, inverse_of_pivots, multiply
 from ._numeric import _shape
-from ._vectors import add1, add6, transposed1, transposed6
+from ._vectors import add1, add6, add6_two, transposed1, transposed3_two, transposed6
 
 LANES = np.int64(8)  # right-hand sides that are solved together: the rows of a tile
 
@@ -82,6 +82,58 @@ def backward(tree: Any, P: Any, x: Any, work: Any) -> None:
             transposed6(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
         for j in range(whole, k):
             transposed1(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
+
+
+@kernel(error_model="numpy")
+def forward_two(tree: Any, P: Any, x: Any, y: Any, work: Any, other: Any) -> None:
+    """:func:`forward` of two vectors at a time, to the same bits: P is read once for both."""
+    b = tree.block
+    for s in range(tree.start.size - 1):
+        k, _, m, p = _shape(tree, s)
+        own = tree.start[s] * b
+        for r in range(m):
+            work[r] = other[r] = 0.0
+        whole = k // COLUMNS * COLUMNS
+        for j in range(0, whole, COLUMNS):
+            add6_two(at(P, p + j * (m + 1)), m, at(x, own + j), at(y, own + j), at(work, j), at(other, j), m - j)
+        for j in range(whole, k):
+            add1(at(P, p + j * (m + 1)), m, at(x, own + j), at(work, j), m - j)
+            add1(at(P, p + j * (m + 1)), m, at(y, own + j), at(other, j), m - j)
+        for r in range(k):
+            x[own + r], y[own + r] = work[r], other[r]
+        r = k
+        for e in range(tree.pointer[s], tree.pointer[s + 1]):
+            i = tree.rows[e] * b
+            for c in range(b):
+                x[i + c] += work[r + c]
+                y[i + c] += other[r + c]
+            r += b
+
+
+@kernel(error_model="numpy")
+def backward_two(tree: Any, P: Any, x: Any, y: Any, work: Any, other: Any) -> None:
+    """:func:`backward` of two vectors at a time, to the same bits: P is read once for both."""
+    b = tree.block
+    for s in range(tree.start.size - 2, -1, -1):
+        k, _, m, p = _shape(tree, s)
+        own = tree.start[s] * b
+        for r in range(k):
+            work[r], other[r] = x[own + r], y[own + r]
+        r = k
+        for e in range(tree.pointer[s], tree.pointer[s + 1]):
+            i = tree.rows[e] * b
+            for c in range(b):
+                work[r + c], other[r + c] = x[i + c], y[i + c]
+            r += b
+        whole = k // COLUMNS * COLUMNS
+        for j in range(0, whole, COLUMNS):
+            for h in range(j, j + COLUMNS, COLUMNS // 2):
+                transposed3_two(
+                    at(P, p + h * m + j), m, at(work, j), at(other, j), at(x, own + h), at(y, own + h), m - j
+                )
+        for j in range(whole, k):
+            transposed1(at(P, p + j * (m + 1)), m, at(work, j), at(x, own + j), m - j)
+            transposed1(at(P, p + j * (m + 1)), m, at(other, j), at(y, own + j), m - j)
 
 
 @kernel(error_model="numpy")

@@ -36,66 +36,79 @@ def _columns(builder: Any, a: Any, stride: Any, count: int) -> list[Any]:
     return found
 
 
-def _add_product(count: int) -> Any:
-    """Make y ← y + A x for A of rows × ``count``: addresses of A, x and y."""
+def _add_product(count: int, sides: int = 1) -> Any:
+    """Make y ← y + A x for A of rows × ``count``: addresses of A, of each x and of its y. Sums are those of one side alone."""
 
-    def emit_body(builder: Any, a: Any, stride: Any, x: Any, y: Any, rows: Any) -> None:
+    def emit_body(builder: Any, a: Any, stride: Any, *rest: Any) -> None:
+        xs, ys, rows = rest[:sides], rest[sides:-1], rest[-1]
         columns = _columns(builder, a, stride, count)
-        pointer = builder.inttoptr(x, ir.DoubleType().as_pointer())
         index = ir.IntType(64)
-        factors = [builder.load(builder.gep(pointer, [ir.Constant(index, j)])) for j in range(count)]
+        factors = []
+        for x in xs:
+            pointer = builder.inttoptr(x, ir.DoubleType().as_pointer())
+            factors.append([builder.load(builder.gep(pointer, [ir.Constant(index, j)])) for j in range(count)])
 
         def step(emit: _Emitter, row: Any) -> None:
             offset = emit.bytes(row)
-            total = emit.load(builder.add(y, offset))
-            for column, factor in zip(columns, factors, strict=True):
-                total = emit.multiply_add(emit.load(builder.add(column, offset)), emit.broadcast(factor), total)
-            emit.store(total, builder.add(y, offset))
+            totals = [emit.load(builder.add(y, offset)) for y in ys]
+            for j, column in enumerate(columns):
+                left = emit.load(builder.add(column, offset))
+                totals = [
+                    emit.multiply_add(left, emit.broadcast(factor[j]), total)
+                    for factor, total in zip(factors, totals, strict=True)
+                ]
+            for total, y in zip(totals, ys, strict=True):
+                emit.store(total, builder.add(y, offset))
 
         _pieces(builder, rows, step)
 
-    return _function(f"add_product{count}", [types.int64] * 5, emit_body)
+    return _function(f"add_product{count}x{sides}", [types.int64] * (3 + 2 * sides), emit_body)
 
 
-def _transposed_product(count: int) -> Any:
-    """Make y ← Aᵀ x for A of rows × ``count``: addresses of A, x and y."""
+def _transposed_product(count: int, sides: int = 1) -> Any:
+    """Make y ← Aᵀ x for A of rows × ``count``: addresses of A, of each x and of its y. Sums are those of one side alone."""
 
-    def emit_body(builder: Any, a: Any, stride: Any, x: Any, y: Any, rows: Any) -> None:
+    def emit_body(builder: Any, a: Any, stride: Any, *rest: Any) -> None:
+        xs, ys, rows = rest[:sides], rest[sides:-1], rest[-1]
         columns = _columns(builder, a, stride, count)
         tools: Any = cgutils
-        sums: dict[tuple[int, int, int], Any] = {}  # by width of the vector, its number, column: promoted to registers
+        # by width of the vector, its number, column, side: promoted to registers
+        sums: dict[tuple[int, int, int, int], Any] = {}
         for size in (8, 4, 2, 1):
             emit = _Emitter(builder, size)
             for part in range(emit.parts):
                 for j in range(count):
-                    place = tools.alloca_once(builder, emit.vector)
-                    builder.store(emit.zero, place)
-                    sums[size, part, j] = place
+                    for side in range(sides):
+                        place = tools.alloca_once(builder, emit.vector)
+                        builder.store(emit.zero, place)
+                        sums[size, part, j, side] = place
 
         def step(emit: _Emitter, row: Any) -> None:
             offset = emit.bytes(row)
             size = emit.width * emit.parts
-            right = emit.load(builder.add(x, offset))
+            right = [emit.load(builder.add(x, offset)) for x in xs]
             for j, column in enumerate(columns):
                 left = emit.load(builder.add(column, offset))
                 for part in range(emit.parts):
-                    place = sums[size, part, j]
-                    old = builder.load(place)
-                    builder.store(builder.call(emit.fused, [left[part], right[part], old]), place)
+                    for side in range(sides):
+                        place = sums[size, part, j, side]
+                        old = builder.load(place)
+                        builder.store(builder.call(emit.fused, [left[part], right[side][part], old]), place)
 
         _pieces(builder, rows, step)
-        target = builder.inttoptr(y, ir.DoubleType().as_pointer())
-        for j in range(count):
-            four = [builder.load(sums[key]) for key in ((8, 0, j), (8, 1, j), (4, 0, j))]
-            whole = builder.fadd(builder.fadd(four[0], four[1]), four[2])
-            lanes = [_lane(builder, whole, k) for k in range(4)]
-            total = builder.fadd(builder.fadd(lanes[0], lanes[1]), builder.fadd(lanes[2], lanes[3]))
-            pair = builder.load(sums[2, 0, j])
-            total = builder.fadd(total, builder.fadd(_lane(builder, pair, 0), _lane(builder, pair, 1)))
-            total = builder.fadd(total, _lane(builder, builder.load(sums[1, 0, j]), 0))
-            builder.store(total, builder.gep(target, [ir.Constant(ir.IntType(64), j)]))
+        for side, y in enumerate(ys):
+            target = builder.inttoptr(y, ir.DoubleType().as_pointer())
+            for j in range(count):
+                four = [builder.load(sums[(*key, j, side)]) for key in ((8, 0), (8, 1), (4, 0))]
+                whole = builder.fadd(builder.fadd(four[0], four[1]), four[2])
+                lanes = [_lane(builder, whole, k) for k in range(4)]
+                total = builder.fadd(builder.fadd(lanes[0], lanes[1]), builder.fadd(lanes[2], lanes[3]))
+                pair = builder.load(sums[2, 0, j, side])
+                total = builder.fadd(total, builder.fadd(_lane(builder, pair, 0), _lane(builder, pair, 1)))
+                total = builder.fadd(total, _lane(builder, builder.load(sums[1, 0, j, side]), 0))
+                builder.store(total, builder.gep(target, [ir.Constant(ir.IntType(64), j)]))
 
-    return _function(f"transposed_product{count}", [types.int64] * 5, emit_body)
+    return _function(f"transposed_product{count}x{sides}", [types.int64] * (3 + 2 * sides), emit_body)
 
 
 def _lane(builder: Any, vector: Any, k: int) -> Any:
@@ -104,3 +117,5 @@ def _lane(builder: Any, vector: Any, k: int) -> Any:
 
 add6, add1 = _add_product(6), _add_product(1)
 transposed6, transposed1 = _transposed_product(6), _transposed_product(1)
+# for two vectors at a time, which read the columns once; three columns, so that their sums fit the registers
+add6_two, transposed3_two = _add_product(6, 2), _transposed_product(3, 2)

@@ -13,13 +13,13 @@ from tempose._typing import Array, Index
 from . import _numeric, _panels
 from ._dense import PADDING, SCRATCH
 from ._numeric import Tree
-from ._panels import LANES, backward, backward_lanes, forward, forward_lanes
+from ._panels import LANES, backward, backward_lanes, backward_two, forward, forward_lanes, forward_two
 from .block_cholesky import Factor, Symbolic
 
 # what compiled code elsewhere solves with
 __all__ = [
-    "LANES", "PADDING", "SCRATCH", "Panels", "Pattern", "backward", "backward_lanes", "blank", "compile_solves", "factor_again",
-    "forward", "forward_lanes", "inverse_again", "panels", "pattern", "solve_again", "solve_lanes",
+    "LANES", "PADDING", "SCRATCH", "Panels", "Pattern", "backward", "backward_lanes", "backward_two", "blank", "compile_solves",
+    "factor_again", "forward", "forward_lanes", "forward_two", "inverse_again", "panels", "pattern", "solve_again", "solve_lanes",
 ]  # fmt: skip
 
 
