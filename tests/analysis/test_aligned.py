@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.kinds import made
+from tempose.analysis import aligned
 from tempose.analysis.aligned import AlignedDraws
 from tempose.analysis.summary import summarise, tangent
 from tempose.geometry import quaternion as quat
@@ -43,9 +44,13 @@ def gauge_of(graph: PoseGraph, kind: str) -> Gauge:
         return Gauge.parse(graph, "auto")
 
 
+@pytest.mark.parametrize("least", [0, 10**9], ids=["compiled", "readable"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("held", ["auto", "anchor", "centroid", "free"])
-def test_tangents_are_those_of_the_readable_alignment(kind: str, held: str) -> None:
+def test_tangents_are_those_of_all_poses_aligned(
+    kind: str, held: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aligned, "COMPILED", least)
     graph = made(kind).graph
     reference, draws = some_draws(graph, 0.3)
     gauge = gauge_of(graph, held)
@@ -58,10 +63,14 @@ def test_tangents_are_those_of_the_readable_alignment(kind: str, held: str) -> N
     assert np.abs(expected).max() > 0.1
 
 
+@pytest.mark.parametrize("least", [0, 10**9], ids=["compiled", "readable"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("held", ["auto", "centroid"])
-def test_means_and_covariances_are_those_of_numpy(kind: str, held: str) -> None:
+def test_means_and_covariances_are_those_of_numpy(
+    kind: str, held: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Twice: the mean of tangent coordinates is gone to; then their squares are averaged about where that led."""
+    monkeypatch.setattr(aligned, "COMPILED", least)
     graph = made(kind).graph
     reference, draws = some_draws(graph, 0.2)
     gauge = gauge_of(graph, held)

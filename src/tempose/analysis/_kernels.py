@@ -173,10 +173,12 @@ def _deviations(x: Any, chains: Any, n: Any, mean: Any) -> Any:
 @kernel
 def _is_constant(x: Any) -> Any:
     """Whether a series varies by less than :data:`CONSTANT`."""
+    low = high = x[0]
     for k in range(x.size):
         if not abs(x[k] - x[0]) < CONSTANT:
             return False
-    return np.max(x) - np.min(x) < CONSTANT
+        low, high = min(low, x[k]), max(high, x[k])
+    return high - low < CONSTANT
 
 
 @kernel(error_model="numpy")

@@ -41,6 +41,7 @@ RHAT_BY_CHANCE = 12.0
 _JUDGED = ("rhat", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd")
 _TAIL = (0.05, 0.95)
 _BLOCK_VALUES = 60_000  # coordinates × draws that a thread holds at a time, so that they stay in its cache
+_READABLE_VALUES = 500_000  # the same for code that is not compiled; temporaries are about ten times that
 _CONSTANT = 1e-15  # a series that varies by less does not vary
 _DIRECT = (
     31  # lags that are summed one by one; where draws are related for longer, a Fourier transform has all at less cost
@@ -394,7 +395,7 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
     free = ~_held(gauge) & gauge.graph.free
     free[~position_determined(gauge.graph), 3:] = False
     poses = AlignedDraws(arrays, reference, gauge)
-    series = _Series(len(chains), length)
+    series = _Series(len(chains), length, poses.is_compiled)
 
     table = np.full((n, 6, len(_JUDGED)), np.nan)
     sigma, error = np.full((n, 2), np.nan), np.full((n, 2), np.nan)
@@ -406,14 +407,16 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
         scale = np.abs(reference.position[rows]).max(initial=1.0)
         moving = np.ptp(x, axis=-1) > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
         use = free[rows] & moving
-        table[rows][use] = series.judged(x[use])
+        if np.any(use):
+            table[rows][use] = series.judged(x[use])
         for part, columns in enumerate((slice(0, 3), slice(3, 6))):
             along = np.array([k for k in gauge.graph.axes if columns.start <= k < columns.stop])
             known = np.flatnonzero(np.all(use[:, along], axis=1))
-            sigma[low + known, part], error[low + known, part] = series.spread(x[known], along)
+            if len(known):
+                sigma[low + known, part], error[low + known, part] = series.spread(x[known], along).T
         return int(np.sum(free[rows] & ~moving))
 
-    step = max(1, _BLOCK_VALUES // (6 * energy.size))
+    step = max(1, (_BLOCK_VALUES if poses.is_compiled else _READABLE_VALUES) // (6 * energy.size))
     stuck = sum(on_threads(judge, range(0, n, step)))
     relative = error / sigma
     still = np.ptp(energy) == 0.0
@@ -442,11 +445,12 @@ def _held(gauge: Gauge) -> Mask:
 class _Series:
     """The estimators above for many series (k, S) of one number, each of so many chains of equal length.
 
-    Compiled, and with few lags where few will do; :meth:`judged_slowly` and :meth:`spread_slowly` are the same in so many words.
+    Compiled, unless told not to be, and with few lags where few will do; :meth:`judged_slowly` and :meth:`spread_slowly` are the
+    same in so many words.
     """
 
-    def __init__(self, chains: int, length: int) -> None:
-        self.shape, half = (chains, length), length // 2
+    def __init__(self, chains: int, length: int, is_compiled: bool = True) -> None:
+        self.shape, self.is_compiled, half = (chains, length), is_compiled, length // 2
         place = np.full(self.shape, -1, dtype=np.int64)
         halves = np.arange(2 * chains * half).reshape(half, 2 * chains).T  # the first draws of all, then the second
         place[:, :half], place[:, length - half :] = halves[:chains], halves[chains:]
@@ -457,6 +461,8 @@ class _Series:
 
     def judged(self, y: Array) -> Array:
         """R-hat, bulk and tail ESS, Monte Carlo errors of mean and σ (k, 5)."""
+        if not self.is_compiled:
+            return self.judged_slowly(y)
         from tempose.analysis import _kernels
 
         out = np.empty((len(y), len(_JUDGED)))
@@ -475,8 +481,10 @@ class _Series:
         found = (_rhat_both(halves, normalised), _ess(normalised), ess_tail(x), mcse_mean(x), mcse_sd(x))
         return np.stack(found, axis=-1)
 
-    def spread(self, x: Array, along: Index) -> tuple[Array, Array]:
-        """σ per axis, root mean square over some of the six, and its Monte Carlo error, (k,) each, of series (k, 6, S)."""
+    def spread(self, x: Array, along: Index) -> Array:
+        """σ per axis, root mean square over some of the six, and its Monte Carlo error, (k, 2), of series (k, 6, S)."""
+        if not self.is_compiled:
+            return self.spread_slowly(x, along)
         from tempose.analysis import _kernels
 
         out = np.empty((len(x), 2))
@@ -484,7 +492,7 @@ class _Series:
         late = out[:, 1] == _kernels.UNFINISHED
         if np.any(late):
             out[late] = self.spread_slowly(x[late], along)
-        return out[:, 0], out[:, 1]
+        return out
 
     def spread_slowly(self, x: Array, along: Index) -> Array:
         """The same (k, 2), all lags at once."""

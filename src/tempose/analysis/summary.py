@@ -15,7 +15,7 @@ import numpy as np
 
 from tempose._support.parallel import on_threads
 from tempose._typing import Array, Index, Mask, Motion, NodeId
-from tempose.analysis.aligned import AlignedDraws
+from tempose.analysis import aligned
 from tempose.errors import DrawsError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -118,15 +118,14 @@ def median_sigma(sigma: Array) -> float:
 
 def tangent(wxyz: Array, position: Array, reference: Poses) -> Array:
     """World-frame coordinates (..., n, 6) of poses about a reference."""
-    omega = quat.log(quat.multiply(wxyz, quat.conjugate(reference.wxyz)))
-    return np.concatenate([omega, position - reference.position], axis=-1)
+    return aligned.tangent(wxyz, position, reference.wxyz, reference.position)
 
 
 def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
     """Mean pose and covariance of each node, some nodes at a time."""
     if draws.n_draws < 2:
         raise DrawsError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
-    n, poses = len(reference), AlignedDraws(draws.arrays, reference, gauge)
+    n, poses = len(reference), aligned.AlignedDraws(draws.arrays, reference, gauge)
     step = max(1, _POSES // draws.n_draws)
     parts = list(on_threads(poses.moments, [slice(low, min(low + step, n)) for low in range(0, n, step)]))
     wxyz, position, scatter = (np.concatenate(part) for part in zip(*parts, strict=True))
