@@ -26,6 +26,7 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -93,6 +94,31 @@ def work_off(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def in_order(function: Callable[[T], R], tasks: Iterable[T], executor: Executor | None) -> Iterator[R]:
+    """What ``function`` makes of each task, in the order of the tasks: on an executor, or here, one after the other."""
+    if executor is None:
+        yield from map(function, tasks)
+        return
+    early: dict[int, R] = {}
+    due = 0
+    for (k, _), result in work_off(Numbered(function), list(enumerate(tasks)), executor=executor):
+        early[k] = result
+        while due in early:
+            yield early.pop(due)
+            due += 1
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A function of numbered tasks, which can be told apart when they come back."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, task: tuple[int, Any]) -> Any:
+        """What the function makes of the task without its number."""
+        return self.function(task[1])
 
 
 def in_own_process(call: str, task: Any) -> Any:

@@ -225,6 +225,11 @@ def add_workers(parser: argparse.ArgumentParser, heading: str | None = None) -> 
     """Where to compute: on cores of this machine, or on a cluster."""
     group = parser if heading is None else parser.add_argument_group(heading)
     group.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
-    group.add_argument(
-        "--cluster", metavar="ADDRESS", help="compute on the workers of this dask scheduler (tcp://host:8786)"
+    add_cluster(group)
+
+
+def add_cluster(parser: argparse._ActionsContainer, what: str = "compute") -> argparse.Action:
+    """A cluster to compute on."""
+    return parser.add_argument(
+        "--cluster", metavar="ADDRESS", help=f"{what} on the workers of this dask scheduler (tcp://host:8786)"
     )

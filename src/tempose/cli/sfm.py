@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempose.cli.commands import Commands, add_command, add_open
+from tempose.cli.commands import Commands, add_cluster, add_command, add_open
 from tempose.cli.places import add_place_options
 
 if TYPE_CHECKING:
-    pass
+    from concurrent.futures import Executor
 
-_RARE = ("lens_error", "mapper", "scales", "rounds", "draws", "truth", "features", "image_size")
+_RARE = ("lens_error", "mapper", "scales", "rounds", "draws", "truth", "features", "image_size", "cluster")
 
 
 def add_parser(commands: Commands, summary: str) -> None:
@@ -153,12 +153,20 @@ def add_parser(commands: Commands, summary: str) -> None:
         "--draws", type=int, default=40, metavar="N", help="posterior draws the points are made again for (default 40)"
     )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same result (default 0)")
+    add_cluster(parser, "match pairs, and with --posterior graph all that follows of pairs, halves and chains,")
     add_open(parser)
     parser.rare += [action for action in parser._actions if action.dest in _RARE]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read photographs, a database or a model; solve; write the directory; print a summary."""
+    from tempose._support.cluster import workers
+
+    with workers(arguments.cluster) as executor:
+        return _run(arguments, executor)
+
+
+def _run(arguments: argparse.Namespace, executor: Executor | None) -> int:
     from tempose.cli.sfm_adjusted import run_model, run_photographs
     from tempose.cli.sfm_graph import reconstruct
     from tempose.cli.solve import prepared_directory
@@ -184,8 +192,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.posterior != "graph":
         _only_for(arguments, "graph", {"--scales": arguments.scales != "tracks"})
         if source.is_dir() and is_model(source):
-            return run_model(arguments, source, home)
-        return run_photographs(arguments, source, home)
+            return run_model(arguments, source, home, executor)
+        return run_photographs(arguments, source, home, executor)
     _only_for(
         arguments,
         "adjusted",
@@ -200,7 +208,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     with prepared_directory(home, overwrite=False):
-        return reconstruct(arguments, options, truth)
+        return reconstruct(arguments, options, truth, executor)
 
 
 def _only_for(arguments: argparse.Namespace, posterior: str, given: dict[str, bool]) -> None:

@@ -13,6 +13,8 @@ from tempose.cli.sfm_common import FEATURES, FILES, check_truth, covered, discar
 from tempose.cli.sfm_graph import judged, write_graph
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
     from tempose.sfm.adjusted import AdjustedOptions
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tempose.sfm.placing import Georeferenced
 
 
-def run_photographs(arguments: argparse.Namespace, source: Path, home: Path) -> int:
+def run_photographs(arguments: argparse.Namespace, source: Path, home: Path, executor: Executor | None) -> int:
     """Models of photographs or of a database, adjusted, with error bars."""
     from tempose.cli.solve import prepared_directory
     from tempose.errors import ArgumentError
@@ -44,7 +46,7 @@ def run_photographs(arguments: argparse.Namespace, source: Path, home: Path) -> 
     )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     with prepared_directory(home, overwrite=False):
-        return _adjust(arguments, source, home, options, truth)
+        return _adjust(arguments, source, home, options, truth, executor)
 
 
 def _refined(arguments: argparse.Namespace, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,7 +64,12 @@ def _model_error(arguments: argparse.Namespace) -> ModelError:
 
 
 def _adjust(
-    arguments: argparse.Namespace, source: Path, home: Path, options: AdjustedOptions, truth: Poses | None
+    arguments: argparse.Namespace,
+    source: Path,
+    home: Path,
+    options: AdjustedOptions,
+    truth: Poses | None,
+    executor: Executor | None,
 ) -> int:
     from tempose.errors import ParseError
     from tempose.io.colmap.cameras import read_camera
@@ -82,7 +89,7 @@ def _adjust(
             camera = None if arguments.intrinsics is None else read_camera(arguments.intrinsics)
             database = home / FEATURES
             making = FeatureOptions(arguments.cameras, arguments.match, arguments.features, arguments.image_size)
-            remarks = build_database(source, database, camera, progress, making, begin_anywhere=True)
+            remarks = build_database(source, database, camera, progress, making, begin_anywhere=True, executor=executor)
         reading = time.perf_counter() - began
         photographs = source if source.is_dir() else None
         if truth is not None:
@@ -109,12 +116,12 @@ def _adjust(
             "graph": f"tempose sfm {arguments.source} -o {home}-graph --posterior graph",
         }
         if arguments.posterior == "both":
-            more |= _beside(arguments, where, given, database, photographs, images)
+            more |= _beside(arguments, where, given, database, photographs, images, executor)
         codes.append(_tell(arguments, source, where, given, more, truth, images))
     return codes[0]
 
 
-def run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
+def run_model(arguments: argparse.Namespace, source: Path, home: Path, executor: Executor | None) -> int:
     """Error bars for a COLMAP model."""
     from tempose.cli.solve import prepared_directory
     from tempose.errors import ArgumentError
@@ -134,11 +141,16 @@ def run_model(arguments: argparse.Namespace, source: Path, home: Path) -> int:
     )
     truth = None if arguments.truth is None else read_poses(arguments.truth)
     with prepared_directory(home, overwrite=False):
-        return _add_error_bars(arguments, source, home, options, truth)
+        return _add_error_bars(arguments, source, home, options, truth, executor)
 
 
 def _add_error_bars(
-    arguments: argparse.Namespace, source: Path, home: Path, options: GivenOptions, truth: Poses | None
+    arguments: argparse.Namespace,
+    source: Path,
+    home: Path,
+    options: GivenOptions,
+    truth: Poses | None,
+    executor: Executor | None,
 ) -> int:
     from tempose.sfm.given import with_error_bars
 
@@ -151,7 +163,7 @@ def _add_error_bars(
     more: dict[str, Any] = {"seconds": {"error bars": round(seconds, 2)}}
     images = Path(arguments.images) if arguments.images else None
     if arguments.posterior == "both":
-        more |= _beside(arguments, home, given, None, source, images)
+        more |= _beside(arguments, home, given, None, source, images, executor)
     return _tell(arguments, source, home, given, more, truth, images)
 
 
@@ -162,6 +174,7 @@ def _beside(
     database: Path | None,
     source: Path | None,
     images: Path | None,
+    executor: Executor | None,
 ) -> dict[str, Any]:
     """Solve the pose graph of the same matches, of a database or of the model in ``source``, into DIR/graph; what differs."""
     from tempose.sfm.beside import found_cameras, graph_beside
@@ -174,7 +187,7 @@ def _beside(
             views = read_database_views(database, source, found_cameras(given))
         else:
             views = read_model_views(str(source))
-        beside = graph_beside(views, given, options, progress)
+        beside = graph_beside(views, given, options, progress, executor)
     (home / "graph").mkdir(exist_ok=True)
     write_graph(arguments, home / "graph", beside.found, judged(beside.found.facts()), options, None, images)
     return {"graph": f"in {home / 'graph'}", "difference": beside.facts()}

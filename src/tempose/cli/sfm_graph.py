@@ -12,13 +12,17 @@ from tempose.cli import console
 from tempose.cli.sfm_common import FEATURES, FILES, check_truth, covered, discard, errors_to
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tempose.model.poses import Poses
     from tempose.report.widgets import Fact
     from tempose.sfm.options import SfmOptions
     from tempose.sfm.pipeline import Reconstruction
 
 
-def reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Poses | None) -> int:
+def reconstruct(
+    arguments: argparse.Namespace, options: SfmOptions, truth: Poses | None, executor: Executor | None
+) -> int:
     """Solve the pose graph of the pairs, write the directory, print a summary."""
     from tempose.sfm.features import FeatureOptions
     from tempose.sfm.pipeline import read_views, reconstruct_views
@@ -29,11 +33,11 @@ def reconstruct(arguments: argparse.Namespace, options: SfmOptions, truth: Poses
     with console.progress_bar(arguments) as progress:
         began = time.perf_counter()
         making = FeatureOptions(arguments.cameras, arguments.match, arguments.features, arguments.image_size)
-        views = read_views(source, home / FEATURES, arguments.intrinsics, progress, making)
+        views = read_views(source, home / FEATURES, arguments.intrinsics, progress, making, executor)
         reading = time.perf_counter() - began
         if truth is not None:
             check_truth(truth, views.names, arguments.truth)
-        found = reconstruct_views(views, options, truth=truth, images=images, progress=progress)
+        found = reconstruct_views(views, options, truth=truth, images=images, progress=progress, executor=executor)
         found = replace(found, seconds={"features and matches": reading, **found.seconds})
     errors = None if truth is None else errors_to(found.scene, truth)
     facts = judged(found.facts())

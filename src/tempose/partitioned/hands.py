@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tempose._support.parallel import work_off
+from tempose._support.parallel import in_order
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,27 +32,10 @@ class Hands:
 
     def all(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         """What the parts make of their tasks, in order."""
-        found: dict[int, R] = {}
-        if self.executor is None:
-            found = {k: function(task) for k, task in enumerate(tasks)}
-        else:
-            numbered = Numbered(function)
-            for (k, _), result in work_off(numbered, list(enumerate(tasks)), executor=self.executor):
-                found[k] = result
+        found = list(in_order(function, tasks, self.executor))
         self.traffic.down += sum(map(_bytes, tasks))
-        self.traffic.up += sum(map(_bytes, found.values()))
-        return [found[k] for k in range(len(tasks))]
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """A function of numbered tasks, which can be told apart when they come back."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, task: tuple[int, Any]) -> Any:
-        """What the function makes of the task without its number."""
-        return self.function(task[1])
+        self.traffic.up += sum(map(_bytes, found))
+        return found
 
 
 def _bytes(value: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +62,14 @@ def found_cameras(given: GivenModel) -> dict[str, ColmapCamera]:
 
 
 def graph_beside(
-    views: Views, given: GivenModel, options: SfmOptions | None = None, progress: ProgressHook = silent
+    views: Views,
+    given: GivenModel,
+    options: SfmOptions | None = None,
+    progress: ProgressHook = silent,
+    executor: Executor | None = None,
 ) -> GraphBeside:
     """Solve the pose graph of views that have the calibration of an adjusted model."""
-    found = reconstruct_views(views, options, progress=progress)
+    found = reconstruct_views(views, options, progress=progress, executor=executor)
     adjusted, graph = given.scene, found.scene
     both = [name for name in adjusted.poses.ids if name in graph.poses.index]
     off = pose_errors(graph.poses.select(both), adjusted.poses.select(both), "sim3")

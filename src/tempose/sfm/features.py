@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -23,12 +24,13 @@ import numpy as np
 from tempose._support.files import make_directory, write_atomically
 from tempose._support.memory import total_memory
 from tempose._support.packages import require
-from tempose._support.parallel import cores
+from tempose._support.parallel import cores, work_off
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array
 from tempose.errors import ArgumentError, FileError, Interrupted, NotApplicable, OptionError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
-from tempose.io.colmap.database import contents, focal_lengths, in_one_file
+from tempose.io.colmap.database import contents, focal_lengths, in_one_file, write_pair_rows
+from tempose.sfm.matching import PAIRS_A_BLOCK, PairBlock, as_word, match_block, match_listed, rename
 from tempose.sfm.pairing import PAIRINGS, Pairing, choose_pairs
 from tempose.sfm.photographs import SHARING, OneCamera, Photograph, cameras_of, find_images, read_photographs
 from tempose.sfm.retrieval import similarity
@@ -92,6 +94,7 @@ def build_database(
     options: FeatureOptions | None = None,
     *,
     begin_anywhere: bool = False,
+    executor: Executor | None = None,
 ) -> list[Remark]:
     """Extract and match the features of the images of a folder; what was done before in the same database stays.
 
@@ -110,6 +113,8 @@ def build_database(
         See :class:`FeatureOptions`.
     begin_anywhere
         Focal lengths that the pairs do not tell stay what they are guessed to be, to be estimated later; else that is refused.
+    executor
+        Where pairs are matched instead: any pool of the standard library, or the workers of a cluster, which see the database.
 
     Returns
     -------
@@ -137,7 +142,7 @@ def build_database(
     total = len(photographs) * (len(photographs) - 1) // 2
     if len(pairs) < total:
         remarks.append(ChosenPairs(len(pairs), total, options.pairs))
-    _match(pycolmap, database, photographs, pairs, camera is None, progress)
+    _match(pycolmap, database, photographs, pairs, camera is None, progress, executor)
     if camera is None:
         found = _calibrate(pycolmap, database, begin_anywhere)
         remarks.append(found[0] if len(found) == 1 else FoundFocalLengths(tuple(found)))
@@ -281,6 +286,7 @@ def _match(
     pairs: Pairing,
     verify: bool,
     progress: ProgressHook,
+    executor: Executor | None,
 ) -> None:
     """Match the pairs that have not been."""
     with pycolmap.Database.open(database) as db:
@@ -288,38 +294,29 @@ def _match(
         numbers = [images[one.name] for one in photographs]
         todo = [pair for pair in sorted(pairs) if not db.exists_matches(*(numbers[k] for k in pair))]
         before = db.num_matched_image_pairs()
-    settings = pycolmap.FeatureMatchingOptions()
-    settings.skip_geometric_verification = not verify
+    named = [(photographs[i].name, photographs[j].name) for i, j in todo]
+    skipped = len(pairs) - len(todo)
+    if executor is not None:
+        in_one_file(database)
+        parts = (named[k : k + PAIRS_A_BLOCK] for k in range(0, len(named), PAIRS_A_BLOCK))
+        tasks = [PairBlock(str(database.resolve()), tuple(part), verify) for part in parts]
+        done = skipped
+        for block, rows in work_off(match_block, tasks, executor=executor):
+            write_pair_rows(database, rows)
+            done += len(block.pairs)
+            progress(Progress("matching", done, len(pairs)))
+    elif named:
 
-    def look(watched: Any) -> None:
-        done = watched.num_matched_image_pairs() - before
-        progress(Progress("matching", len(pairs) - len(todo) + done, len(pairs)))
+        def look(watched: Any) -> None:
+            done = watched.num_matched_image_pairs() - before
+            progress(Progress("matching", skipped + done, len(pairs)))
 
-    if todo:
         with (
             tempfile.TemporaryDirectory(dir=database.parent) as home,
             _nameable(pycolmap, database, Path(home)) as work,
         ):
-            word = {row: _word(one.name) for row, one in enumerate(photographs)}
-            listed = pycolmap.ImportedPairingOptions()
-            listed.match_list_path = Path(home) / "pairs.txt"
-            Path(listed.match_list_path).write_text("".join(f"{word[i]} {word[j]}\n" for i, j in todo))
-            _watched(
-                pycolmap,
-                work,
-                lambda: pycolmap.match_image_pairs(
-                    work, matching_options=settings, pairing_options=listed, device=pycolmap.Device.cpu
-                ),
-                look,
-            )
+            _watched(pycolmap, work, lambda: match_listed(pycolmap, work, Path(home), named, verify), look)
     progress(Progress("matching", len(pairs), len(pairs)))
-
-
-def _word(name: str) -> str:
-    """A name for a list of pairs, whose words are parted by spaces."""
-    return "".join(
-        c if not c.isspace() and c not in "%#" else "".join(f"%{byte:02x}" for byte in c.encode()) for c in name
-    )
 
 
 @contextmanager
@@ -327,22 +324,15 @@ def _nameable(pycolmap: Any, database: Path, home: Path) -> Iterator[Path]:
     """The database; if names have spaces in them, a copy where they have none, which takes its place at the end."""
     with pycolmap.Database.open(database) as db:
         names = {image.name for image in db.read_all_images()}
-    if all(_word(name) == name for name in names):
+    if all(as_word(name) == name for name in names):
         yield database
         return
     copy = home / "copy.db"
     shutil.copyfile(database, copy)
-    _rename(pycolmap, copy, {name: _word(name) for name in names})
+    rename(pycolmap, copy, {name: as_word(name) for name in names})
     yield copy
-    _rename(pycolmap, copy, {_word(name): name for name in names})
+    rename(pycolmap, copy, {as_word(name): name for name in names})
     copy.replace(database)
-
-
-def _rename(pycolmap: Any, database: Path, new: dict[str, str]) -> None:
-    with pycolmap.Database.open(database) as db:
-        for image in db.read_all_images():
-            image.name = new[image.name]
-            db.update_image(image)
 
 
 # ---------------------------------------------------------------------- focal lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,11 +47,17 @@ def estimate_motion(
     truth: Poses | None = None,
     progress: ProgressHook = silent,
     first: Pairs | None = None,
+    executor: Executor | None = None,
 ) -> Motion:
-    """Pairs, lengths and poses, in guided rounds; ``first`` are pairs that :func:`estimate_pairs` has made before."""
+    """Pairs, lengths and poses, in guided rounds; ``first`` are pairs that :func:`estimate_pairs` has made before.
+
+    With an ``executor`` pairs are worked on there, to the same bytes.
+    """
     options = options or SfmOptions()
     true_poses = options.true_poses(truth)
-    pairs = first = estimate_pairs(views, options.pairs, options.seed, progress) if first is None else first
+    if first is None:
+        first = estimate_pairs(views, options.pairs, options.seed, progress, executor)
+    pairs = first
     if not len(pairs):
         raise GraphError(words.no_usable_pair(views, first))
     found: Synchronised | None = None
@@ -59,7 +66,7 @@ def estimate_motion(
         found = synchronise(views.names, pairs, scale, sigma, None if found is None else found.poses, options.sync)
         progress(Progress("rounds", k + 1, options.rounds + 1))
         if k < options.rounds:
-            pairs = _or_before(pairs_of_posed(views, found.poses, options.pairs), pairs, found)
+            pairs = _or_before(pairs_of_posed(views, found.poses, options.pairs, executor), pairs, found)
     assert found is not None
     return Motion(first, pairs, scale, found)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from tempose._support.packages import require
+from tempose._support.parallel import in_order
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index
 from tempose.geometry import quaternion as quat
@@ -15,6 +18,8 @@ from tempose.io.colmap.cameras import ColmapCamera
 from tempose.model.poses import Poses
 from tempose.sfm.two_views import PairCause, PairOptions, PairPose, Refusal, adjust_pair, degenerate, ransac_pair
 from tempose.sfm.views import Views
+
+T = TypeVar("T")
 
 _RANSAC_MATCHES = 1000  # a random part of a pair's matches finds its pose as well as all of them, and sooner
 
@@ -81,52 +86,126 @@ class Pairs:
 
 
 def estimate_pairs(
-    views: Views, options: PairOptions | None = None, seed: int = 0, progress: ProgressHook = silent
+    views: Views,
+    options: PairOptions | None = None,
+    seed: int = 0,
+    progress: ProgressHook = silent,
+    executor: Executor | None = None,
 ) -> Pairs:
-    """Every matched pair from its matches alone: RANSAC with the essential model, then robust bundle adjustment."""
+    """Every matched pair from its matches alone: RANSAC with the essential model, then robust bundle adjustment.
+
+    With an ``executor`` pairs are worked on there, to the same bytes.
+    """
+    require("pycolmap", "two-view geometry")
     options = options or PairOptions()
-    pycolmap = require("pycolmap", "two-view geometry")
-    cameras = [ColmapCamera.pinhole(K, size).pycolmap() for K, size in zip(views.K, views.size, strict=True)]
-
-    def one(i: int, j: int, match: Index) -> PairPose | Refusal:
-        part = np.random.default_rng([seed, i, j]).permutation(len(match))[:_RANSAC_MATCHES]
-        pixels = views.keypoints[i][match[part, 0]], views.keypoints[j][match[part, 1]]
-        start = ransac_pair(pycolmap, (cameras[i], cameras[j]), pixels, options, seed)
-        if start is None:
-            return Refusal(PairCause.NO_POSE, len(match))
-        pose = adjust_pair(*start, (views.focal[i], views.focal[j]), views.match_rays(i, j, match), options)
-        if isinstance(pose, Refusal):
-            return pose
-        agreeing = match[pose.inlier]
-        cause = degenerate(views.match_rays(i, j, agreeing), float(views.focal[j].mean()), options)
-        return pose if cause is None else Refusal(cause, len(match), len(agreeing))
-
-    return _all_pairs(views, one, progress)
+    tasks = (
+        _MatchedPair(
+            _PairRays.of(views, i, j, match),
+            (views.K[i], views.K[j]),
+            (views.size[i], views.size[j]),
+            (views.keypoints[i][match[:, 0]], views.keypoints[j][match[:, 1]]),
+            (seed, i, j),
+            options,
+        )
+        for (i, j), match in _listed(views)
+    )
+    return _all_pairs(views, _from_matches, tasks, progress, executor)
 
 
-def guided_pairs(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
+def guided_pairs(
+    views: Views, poses: Poses, options: PairOptions | None = None, executor: Executor | None = None
+) -> Pairs:
     """Every matched pair again, its inliers chosen by the pose that ``poses`` (one per view) predict for it."""
     options = options or PairOptions()
     q, _ = poses.node_from_world
     node_from_world = quat.to_matrix(q)
+    tasks = (
+        _GuidedPair(
+            _PairRays.of(views, i, j, match),
+            node_from_world[j] @ node_from_world[i].T,
+            node_from_world[j],
+            poses.position[i] - poses.position[j],
+            options,
+        )
+        for (i, j), match in _listed(views)
+    )
+    return _all_pairs(views, _from_guess, tasks, silent, executor)
 
-    def one(i: int, j: int, match: Index) -> PairPose | Refusal:
-        offset = poses.position[i] - poses.position[j]
-        length = float(np.linalg.norm(offset))
-        if not length > 0.0:
-            return Refusal(PairCause.ONE_PLACE, len(match))
-        R, t = node_from_world[j] @ node_from_world[i].T, node_from_world[j] @ offset / length
-        return adjust_pair(R, t, (views.focal[i], views.focal[j]), views.match_rays(i, j, match), options, rounds=1)
 
-    return _all_pairs(views, one)
+@dataclass(frozen=True, eq=False)
+class _PairRays:
+    """Normalised matches (k, 2) in two views, and their focal lengths (2,), pixels."""
+
+    rays: tuple[Array, Array]
+    focal: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, views: Views, i: int, j: int, match: Index) -> _PairRays:
+        return cls(views.match_rays(i, j, match), (views.focal[i], views.focal[j]))
+
+
+@dataclass(frozen=True, eq=False)
+class _MatchedPair:
+    """A pair, and what RANSAC needs: pinholes, sizes, pixels (k, 2), and whose random numbers."""
+
+    seen: _PairRays
+    K: tuple[Array, Array]
+    size: tuple[Index, Index]
+    pixels: tuple[Array, Array]
+    seed: tuple[int, int, int]
+    options: PairOptions
+
+
+def _from_matches(pair: _MatchedPair) -> PairPose | Refusal:
+    pycolmap = require("pycolmap", "two-view geometry")
+    first, second = (ColmapCamera.pinhole(K, size).pycolmap() for K, size in zip(pair.K, pair.size, strict=True))
+    rays, options, count = pair.seen.rays, pair.options, len(pair.pixels[0])
+    part = np.random.default_rng(list(pair.seed)).permutation(count)[:_RANSAC_MATCHES]
+    pixels = pair.pixels[0][part], pair.pixels[1][part]
+    start = ransac_pair(pycolmap, (first, second), pixels, options, pair.seed[0])
+    if start is None:
+        return Refusal(PairCause.NO_POSE, count)
+    pose = adjust_pair(*start, pair.seen.focal, rays, options)
+    if isinstance(pose, Refusal):
+        return pose
+    agreeing = rays[0][pose.inlier], rays[1][pose.inlier]
+    cause = degenerate(agreeing, float(pair.seen.focal[1].mean()), options)
+    return pose if cause is None else Refusal(cause, count, int(pose.inlier.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class _GuidedPair:
+    """A pair, its predicted rotation (3, 3), that of its second view, and how far the first is from it in the world (3,)."""
+
+    seen: _PairRays
+    rotation: Array
+    second_from_world: Array
+    offset: Array
+    options: PairOptions
+
+
+def _from_guess(pair: _GuidedPair) -> PairPose | Refusal:
+    length = float(np.linalg.norm(pair.offset))
+    if not length > 0.0:
+        return Refusal(PairCause.ONE_PLACE, len(pair.seen.rays[0]))
+    t = pair.second_from_world @ pair.offset / length
+    return adjust_pair(pair.rotation, t, pair.seen.focal, pair.seen.rays, pair.options, rounds=1)
+
+
+def _listed(views: Views) -> Iterator[tuple[tuple[int, int], Index]]:
+    return zip(map(tuple, views.pairs.tolist()), views.matches, strict=True)
 
 
 def _all_pairs(
-    views: Views, one: Callable[[int, int, Index], PairPose | Refusal], progress: ProgressHook = silent
+    views: Views,
+    function: Callable[[T], PairPose | Refusal],
+    tasks: Iterable[T],
+    progress: ProgressHook,
+    executor: Executor | None,
 ) -> Pairs:
     kept, poses, matches, refused = [], [], [], []
-    for row, ((i, j), match) in enumerate(zip(views.pairs.tolist(), views.matches, strict=True), 1):
-        found = one(i, j, match)
+    all_found = in_order(function, tasks, executor)
+    for row, (((i, j), match), found) in enumerate(zip(_listed(views), all_found, strict=True), 1):
         if isinstance(found, Refusal):
             refused.append(RefusedPair(i, j, found))
         else:
@@ -137,9 +216,11 @@ def _all_pairs(
     return Pairs(np.array(kept, dtype=np.int64).reshape(-1, 2), tuple(poses), tuple(matches), tuple(refused))
 
 
-def pairs_of_posed(views: Views, poses: Poses, options: PairOptions | None = None) -> Pairs:
+def pairs_of_posed(
+    views: Views, poses: Poses, options: PairOptions | None = None, executor: Executor | None = None
+) -> Pairs:
     """Guided pairs of the views that have a pose."""
-    return guided_pairs(_of_part(views, poses), on_all(poses, views.names), options)
+    return guided_pairs(_of_part(views, poses), on_all(poses, views.names), options, executor)
 
 
 def _of_part(views: Views, poses: Poses) -> Views:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,10 +107,12 @@ def read_views(
     intrinsics: str | Path | None = None,
     progress: ProgressHook = silent,
     features: FeatureOptions | None = None,
+    executor: Executor | None = None,
 ) -> Views:
     """Views of a folder of photographs, of a COLMAP database or of a COLMAP model.
 
-    Features and matches of photographs go to ``database``; what is there already is not made again.
+    Features and matches of photographs go to ``database``; what is there already is not made again. Pairs are matched on the
+    ``executor``, if there is one, whose workers see the database.
     """
     source = Path(source)
     if source.is_file():
@@ -121,7 +124,7 @@ def read_views(
     if is_model(source):
         return read_model_views(source)
     camera = None if intrinsics is None else read_camera(intrinsics)
-    remarks = build_database(source, database, camera, progress, features)
+    remarks = build_database(source, database, camera, progress, features, executor=executor)
     views = read_database_views(database, photographs=source)
     return replace(views, remarks=tuple(remarks), calibrated=camera is not None)
 
@@ -133,6 +136,7 @@ def reconstruct_views(
     truth: Poses | None = None,
     images: Path | None = None,
     progress: ProgressHook = silent,
+    executor: Executor | None = None,
 ) -> Reconstruction:
     """Cameras and points with error bars.
 
@@ -148,19 +152,22 @@ def reconstruct_views(
         Folder of the photographs, for the colours of the points.
     progress
         Told of every stage.
+    executor
+        Where pairs, halves of the points and chains are worked on instead, to the same bytes: any pool of the standard library,
+        or the workers of a cluster.
     """
     options = options or SfmOptions()
     clock = _Clock()
-    motion = estimate_motion(views, options, truth, progress)
+    motion = estimate_motion(views, options, truth, progress, executor=executor)
     clock("poses")
     found, halves = motion.synchronised, None
     if options.draws:
-        halves = half_differences(views, motion.pairs, found, options, options.true_poses(truth), progress)
+        halves = half_differences(views, motion.pairs, found, options, options.true_poses(truth), progress, executor)
         found = found.widened(widening(found, halves, options.seed))
     clock("noise")
     graph = replace(found.graph, initial=found.poses)
     solving = SolveOptions(draws=options.camera_draws, seed=options.seed, start="given")
-    solution = solve(graph, solving, progress=progress, analyse=False)
+    solution = solve(graph, solving, progress=progress, analyse=False, executor=executor)
     poses = solution.estimate
     moved = [] if solution.draws is None or halves is None else mixed(solution.draws, halves, poses, options.seed)
     clock("draws")

@@ -11,13 +11,15 @@ given to one half and taken from the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from tempose._support import streams
+from tempose._support.parallel import in_order
 from tempose._support.progress import Progress, ProgressHook, silent
 from tempose._typing import Array, Index, Mask
 from tempose.analysis.regions import LEVELS, squared_radius
@@ -43,6 +45,7 @@ from tempose.sfm.views import Views, recalibrated
 NEIGHBOURHOODS = 64
 """Cells of about equally many points that the scene is cut into; a half has half of them, drawn at random."""
 _GAUSSIAN_DRAWS = 200
+_HALVINGS_A_TASK = 5  # all views and matches travel with each task
 _FEWEST = 12  # matches of a pair in each half; a pair with fewer is not split
 _TOLERANCE = 1e-6  # of the pairs' adjustment: a few thousandths of the noise
 _PRIOR_WORTH = 10.0  # how many observations the posterior's covariance is worth
@@ -79,6 +82,7 @@ def half_differences(
     options: SfmOptions,
     true_poses: Poses | None = None,
     progress: ProgressHook = silent,
+    executor: Executor | None = None,
 ) -> Halves:
     """Cameras again from halves of the points, as often as ``options.replicates`` says.
 
@@ -93,35 +97,70 @@ def half_differences(
         As in :func:`~tempose.sfm.lengths.baseline_lengths`.
     progress
         Told of the halvings.
+    executor
+        Where they are made instead, to the same bytes: any pool of the standard library, or the workers of a cluster.
     """
     error = options.error_of(views.calibrated)
     # hardly other for a half, and long to find
     own = own_scale_errors(views, pairs) if true_poses is None else None
     split = _Split.of(views, pairs, found.poses)
-    rows = [views.names.index(str(name)) for name in found.poses.ids]
-
-    def measure(matches: list[Index], whole: Mask, change: Array) -> tuple[Pairs, Array]:
-        kept = tuple(m if keep else part for m, part, keep in zip(pairs.matches, matches, whole, strict=True))
-        seen = _recalibrated(views, change)
-        again = _refined(seen, replace(pairs, matches=kept), options.pairs.loss_px)
-        return again, baseline_lengths(seen, again, options.scale, true_poses, own)[0]
-
+    made = _Halving(views, pairs, found, options, true_poses, error, own, split)
     off, calibration = [], []
     with ThreadPoolExecutor(2) as pool:
-        for k in range(options.replicates):
-            rng = streams.generator(options.seed, "resample", k)
-            chosen = rng.permutation(NEIGHBOURHOODS) < NEIGHBOURHOODS // 2
-            halves = split.part(chosen), split.part(~chosen)
-            whole = np.array([min(map(len, both)) < _FEWEST for both in zip(*halves, strict=True)])
-            noise = _Jitter.of(found, whole[found.edges.row], rng)
-            change = _calibration_errors(views.K, error, rng)
-            first, second = pool.map(measure, halves, (whole, whole), (change, -change))
-            graphs = _with_measurements(found, *first, noise, 1.0), _with_measurements(found, *second, noise, -1.0)
-            a, b = (_off(minimise(Curvature(Posterior(g)), found.poses).poses, found.poses) for g in graphs)
-            off.append(0.5 * (a - b))
-            calibration.append(change[rows])
+        if executor is None:
+            differences: Iterator[tuple[Array, Array]] = (made.of(k, pool) for k in range(options.replicates))
+        else:
+            first = range(0, options.replicates, _HALVINGS_A_TASK)
+            tasks = [(made, range(k, min(k + _HALVINGS_A_TASK, options.replicates))) for k in first]
+            differences = chain.from_iterable(in_order(_halvings, tasks, executor))
+        for k, (half, change) in enumerate(differences):
+            off.append(half)
+            calibration.append(change)
             progress(Progress("noise", k + 1, options.replicates))
     return Halves(np.array(off), np.array(calibration))
+
+
+@dataclass(frozen=True, eq=False)
+class _Halving:
+    """What halvings are made of; see :func:`half_differences`."""
+
+    views: Views
+    pairs: Pairs
+    found: Synchronised
+    options: SfmOptions
+    true_poses: Poses | None
+    error: float
+    own: Array | None
+    split: _Split
+
+    def of(self, k: int, pool: Executor | None = None) -> tuple[Array, Array]:
+        """Half the difference (n, 6) of halving ``k``, and the errors of the calibration (n, 4) in it."""
+        found, rng = self.found, streams.generator(self.options.seed, "resample", k)
+        chosen = rng.permutation(NEIGHBOURHOODS) < NEIGHBOURHOODS // 2
+        halves = self.split.part(chosen), self.split.part(~chosen)
+        whole = np.array([min(map(len, both)) < _FEWEST for both in zip(*halves, strict=True)])
+        noise = _Jitter.of(found, whole[found.edges.row], rng)
+        change = _calibration_errors(self.views.K, self.error, rng)
+        each = map if pool is None else pool.map
+        first, second = each(self.measure, halves, (whole, whole), (change, -change))
+        graphs = _with_measurements(found, *first, noise, 1.0), _with_measurements(found, *second, noise, -1.0)
+        a, b = (_off(minimise(Curvature(Posterior(g)), found.poses).poses, found.poses) for g in graphs)
+        rows = [self.views.names.index(str(name)) for name in found.poses.ids]
+        return 0.5 * (a - b), change[rows]
+
+    def measure(self, matches: list[Index], whole: Mask, change: Array) -> tuple[Pairs, Array]:
+        """Pairs, and the lengths of their baselines, from some of the matches."""
+        pairs, options = self.pairs, self.options
+        kept = tuple(m if keep else part for m, part, keep in zip(pairs.matches, matches, whole, strict=True))
+        seen = _recalibrated(self.views, change)
+        again = _refined(seen, replace(pairs, matches=kept), options.pairs.loss_px)
+        return again, baseline_lengths(seen, again, options.scale, self.true_poses, self.own)[0]
+
+
+def _halvings(task: tuple[_Halving, range]) -> list[tuple[Array, Array]]:
+    """Some halvings, one after the other."""
+    made, numbers = task
+    return [made.of(k) for k in numbers]
 
 
 def _calibration_errors(K: Array, sigma: float, rng: np.random.Generator) -> Array:

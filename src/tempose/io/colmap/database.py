@@ -7,9 +7,11 @@ pycolmap writes to the same file, because closing a file in one copy drops the l
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from tempose.errors import ArgumentError, ParseError
 from tempose.io.colmap.cameras import ColmapCamera
 
 _TABLES = ("cameras", "images", "keypoints", "descriptors", "matches", "two_view_geometries")
+_PAIR_TABLES = ("matches", "two_view_geometries")
 _PAIR = 2147483647  # COLMAP's pair_id is image_id1 * 2147483647 + image_id2
 
 
@@ -237,6 +240,36 @@ def in_one_file(path: Path) -> None:
         connection.execute("PRAGMA journal_mode=DELETE")
     for beside in ("-wal", "-shm"):
         path.with_name(path.name + beside).unlink(missing_ok=True)
+
+
+class PairRows(NamedTuple):
+    """Rows of the tables ``matches`` and ``two_view_geometries`` of a database, as they are."""
+
+    matches: list[tuple[Any, ...]]
+    geometries: list[tuple[Any, ...]]
+
+
+def read_pair_rows(path: Path, pair_ids: Sequence[int]) -> PairRows:
+    """The rows of some pairs, in their order; those that a database does not have are left out."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = [
+            [
+                row
+                for number in pair_ids
+                for row in connection.execute(f"SELECT * FROM {table} WHERE pair_id = ?", (number,))
+            ]
+            for table in _PAIR_TABLES
+        ]
+    return PairRows(*found)
+
+
+def write_pair_rows(path: Path, rows: PairRows) -> None:
+    """Put rows into a database of the same kind, all or none; nobody else may have it open."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, some in zip(_PAIR_TABLES, rows, strict=True):
+            if some:
+                places = ", ".join("?" * len(some[0]))
+                connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", some)
 
 
 def focal_lengths(path: Path) -> list[tuple[float, bool]]:
