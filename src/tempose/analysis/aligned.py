@@ -5,7 +5,8 @@ Where there are many draws of many nodes this is compiled; where there are few, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tempose.model.poses import Poses
 COMPILED = 5_000_000
 """Numbers, six a node and draw, from which on compiled code is used."""
 _ROWS = 1 << 17  # poses that are looked at together: draws times nodes
+_READ = 16_000_000  # bytes of draws that a thread reads at a time, so that pages of a file are read once and not for every node
 
 
 class AlignedDraws:
@@ -32,56 +34,68 @@ class AlignedDraws:
     """
 
     def __init__(self, arrays: Sequence[Array], reference: Poses, gauge: Gauge) -> None:
-        self.arrays = [_read_only(array) for array in arrays if len(array)]
-        self.reference, self.graph = reference, gauge.graph
+        graph = gauge.graph
+        self.arrays = [np.asarray(array) for array in arrays if len(array)]
         self.n_draws = sum(map(len, self.arrays))
         self.is_compiled = 6 * len(reference) * self.n_draws >= COMPILED
-        if self.is_compiled:
-            self._find_motions(gauge)
-        else:
+        self.wxyz, self.position = reference.wxyz, reference.position
+        if not self.is_compiled:
             found = [gauge.align(array[..., :4], array[..., 4:], reference) for array in self.arrays]
-            self._wxyz, self._position = (np.concatenate(part) for part in zip(*found, strict=True))
+            self._there_wxyz, self._there = (np.concatenate(part) for part in zip(*found, strict=True))
+            return
+        self._center = gauge.middle(reference.position)
+        self._component, self._part, self._turns = graph.component, graph.position_component, ~graph.is_landmark
+        step = max(1, _ROWS // max(len(reference), 1))
 
-    def _find_motions(self, gauge: Gauge) -> None:
-        """Turns (draws, c, 4) and offsets (draws, parts, 3) that take each draw to the gauge, per chain."""
-        step = max(1, _ROWS // max(len(self.reference), 1))
-
-        def motions(piece: tuple[int, int]) -> tuple[Array, Array, Array]:
+        def motions(piece: tuple[int, int]) -> tuple[Array, Array]:
             poses = self.arrays[piece[0]][piece[1] : piece[1] + step]
-            return gauge.motions(poses[..., :4], poses[..., 4:], self.reference)
+            turn, _, offset = gauge.motions(poses[..., :4], poses[..., 4:], reference)
+            return turn, offset
 
         pieces = [(c, low) for c, array in enumerate(self.arrays) for low in range(0, len(array), step)]
-        found = list(on_threads(motions, pieces))
-        self._center, self._turns = gauge.middle(self.reference.position), ~self.graph.is_landmark
-        self._motions = []
-        for chain in range(len(self.arrays)):
-            own = [one for one, (c, _) in zip(found, pieces, strict=True) if c == chain]
-            self._motions.append(
-                (np.concatenate([turn for turn, _, _ in own]), np.concatenate([move for _, _, move in own]))
-            )
+        # turns (draws, c, 4) and offsets (draws, parts, 3), chain after chain
+        self._turn, self._offset = (np.concatenate(one) for one in zip(*on_threads(motions, pieces), strict=True))
+
+    def parts(self, values: int) -> Iterator[list[slice]]:
+        """The nodes in groups that are read together (:meth:`read`), each in blocks of about so many coordinates."""
+        n, block = len(self.position), max(1, values // (6 * self.n_draws))
+        together = max(block, _READ // (56 * self.n_draws))
+        for low in range(0, n, together):
+            high = min(low + together, n)
+            yield [slice(k, min(k + block, high)) for k in range(low, high, block)]
+
+    def read(self, rows: slice) -> AlignedDraws:
+        """The draws of some nodes, in memory."""
+        some = copy(self)
+        for name in ("wxyz", "position", *(("_component", "_part", "_turns") if self.is_compiled else ())):
+            setattr(some, name, getattr(self, name)[rows])
+        if self.is_compiled:
+            some.arrays = [np.array(array[:, rows]) for array in self.arrays]
+        else:
+            some._there_wxyz, some._there = self._there_wxyz[:, rows], self._there[:, rows]
+        return some
 
     def poses(self, rows: slice) -> Array:
-        """Of some nodes (rows, draws, 7), chain after chain, for compiled code."""
+        """Of some nodes (rows, draws, 7), chain after chain, by compiled code."""
         from tempose.analysis._kernels import align_rows
 
-        graph = self.graph
         out = np.empty((rows.stop - rows.start, self.n_draws, 7))
         begin = 0
-        for array, (turn, offset) in zip(self.arrays, self._motions, strict=True):
+        for array in self.arrays:
+            some = slice(begin, begin + len(array))
             align_rows(
-                array, rows.start, turn, self._center, offset, graph.component, graph.position_component, self._turns,
-                begin, out,
+                array, rows.start, self._turn[some], self._center, self._offset[some], self._component, self._part,
+                self._turns, begin, out,
             )  # fmt: skip
-            begin += len(array)
+            begin = some.stop
         return out
 
     def tangents(self, rows: slice) -> Array:
         """World-frame coordinates (rows, 6, draws) of some nodes about the reference, chain after chain."""
-        wxyz, position = self.reference.wxyz[rows].copy(), self.reference.position[rows].copy()
+        wxyz, position = self.wxyz[rows].copy(), self.position[rows].copy()
         if not self.is_compiled:
-            return np.ascontiguousarray(
-                tangent(self._wxyz[:, rows], self._position[:, rows], wxyz, position).transpose(1, 2, 0)
-            )
+            x = tangent(self._there_wxyz[:, rows], self._there[:, rows], wxyz, position)
+            return np.ascontiguousarray(x.transpose(1, 2, 0))
         from tempose.analysis._kernels import tangents
 
         poses = self.poses(rows)
@@ -91,9 +105,9 @@ class AlignedDraws:
 
     def moments(self, rows: slice) -> tuple[Array, Array, Array]:
         """Mean poses of some nodes, (rows, 4) and (rows, 3), and the sums (rows, 6, 6) of squares of coordinates about them."""
-        wxyz, position = self.reference.wxyz[rows].copy(), self.reference.position[rows].copy()
+        wxyz, position = self.wxyz[rows].copy(), self.position[rows].copy()
         if not self.is_compiled:
-            poses = self._wxyz[:, rows], self._position[:, rows]
+            poses = self._there_wxyz[:, rows], self._there[:, rows]
             for _ in range(2):  # the mean in the tangent space at the reference, then at that mean
                 step = tangent(*poses, wxyz, position).mean(axis=0)
                 wxyz = quat.normalize(quat.multiply(quat.exp(step[:, :3]), wxyz))
@@ -107,14 +121,17 @@ class AlignedDraws:
         return wxyz, position, scatter
 
 
+def within(rows: slice, group: list[slice]) -> slice:
+    """Rows as they are counted in the group that was read."""
+    return slice(rows.start - group[0].start, rows.stop - group[0].start)
+
+
+def whole(group: list[slice]) -> slice:
+    """All rows of a group."""
+    return slice(group[0].start, group[-1].stop)
+
+
 def tangent(wxyz: Array, position: Array, at_wxyz: Array, at_position: Array) -> Array:
     """World-frame coordinates (..., n, 6) of poses about others, (n, 4) and (n, 3)."""
     omega = quat.log(quat.multiply(wxyz, quat.conjugate(at_wxyz)))
     return np.concatenate([omega, position - at_position], axis=-1)
-
-
-def _read_only(array: Array) -> Array:
-    """The same, of one type for compiled code whether it is on disk or in memory."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

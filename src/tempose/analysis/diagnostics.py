@@ -22,7 +22,7 @@ from scipy import fft, special
 from tempose._support.parallel import on_threads
 from tempose._support.plain import plain
 from tempose._typing import Array, Index, Mask, NodeId
-from tempose.analysis.aligned import AlignedDraws
+from tempose.analysis import aligned
 from tempose.errors import ArgumentError
 from tempose.model.gauge import Gauge, position_determined
 from tempose.model.poses import Poses
@@ -394,16 +394,19 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
         return _unmeasured(draws, len(chains), length, Level.BAD, Trouble.NOT_FINITE, lost)
     free = ~_held(gauge) & gauge.graph.free
     free[~position_determined(gauge.graph), 3:] = False
-    poses = AlignedDraws(arrays, reference, gauge)
+    poses = aligned.AlignedDraws(arrays, reference, gauge)
     series = _Series(len(chains), length, poses.is_compiled)
 
     table = np.full((n, 6, len(_JUDGED)), np.nan)
     sigma, error = np.full((n, 2), np.nan), np.full((n, 2), np.nan)
 
-    def judge(low: int) -> int:
-        """Fill in a block of nodes; return how many of its coordinates are stuck."""
-        rows = slice(low, min(low + step, n))
-        x = poses.tangents(rows)  # (rows, 6, chains · draws)
+    def judge(group: list[slice]) -> int:
+        """Fill in some nodes; return how many of their coordinates are stuck."""
+        some = poses.read(aligned.whole(group))
+        return sum(judge_block(rows, some.tangents(aligned.within(rows, group))) for rows in group)
+
+    def judge_block(rows: slice, x: Array) -> int:
+        """The same, given their series (rows, 6, chains · draws)."""
         scale = np.abs(reference.position[rows]).max(initial=1.0)
         moving = np.ptp(x, axis=-1) > 1e-13 * np.array([1.0, 1.0, 1.0, scale, scale, scale])
         use = free[rows] & moving
@@ -413,11 +416,12 @@ def diagnose(draws: Draws, reference: Poses, gauge: Gauge) -> Diagnostics:
             along = np.array([k for k in gauge.graph.axes if columns.start <= k < columns.stop])
             known = np.flatnonzero(np.all(use[:, along], axis=1))
             if len(known):
-                sigma[low + known, part], error[low + known, part] = series.spread(x[known], along).T
+                where = rows.start + known
+                sigma[where, part], error[where, part] = series.spread(x[known], along).T
         return int(np.sum(free[rows] & ~moving))
 
-    step = max(1, (_BLOCK_VALUES if poses.is_compiled else _READABLE_VALUES) // (6 * energy.size))
-    stuck = sum(on_threads(judge, range(0, n, step)))
+    values = _BLOCK_VALUES if poses.is_compiled else _READABLE_VALUES
+    stuck = sum(on_threads(judge, poses.parts(values)))
     relative = error / sigma
     still = np.ptp(energy) == 0.0
     result = Diagnostics(

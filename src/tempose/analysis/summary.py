@@ -25,7 +25,7 @@ from tempose.model.poses import SHOWN, Poses, html_table
 from tempose.model.relative import RelativeSummary
 from tempose.sampling.draws import Draws
 
-_POSES = 16384  # that are looked at together: draws times nodes
+_BLOCK_VALUES = 100_000  # coordinates × draws that are looked at together, so that they stay in a cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,9 +125,13 @@ def summarise(draws: Draws, reference: Poses, gauge: Gauge) -> NodeSummary:
     """Mean pose and covariance of each node, some nodes at a time."""
     if draws.n_draws < 2:
         raise DrawsError(f"a summary needs at least 2 draws, there are {draws.n_draws}")
-    n, poses = len(reference), aligned.AlignedDraws(draws.arrays, reference, gauge)
-    step = max(1, _POSES // draws.n_draws)
-    parts = list(on_threads(poses.moments, [slice(low, min(low + step, n)) for low in range(0, n, step)]))
+    poses = aligned.AlignedDraws(draws.arrays, reference, gauge)
+
+    def moments(group: list[slice]) -> list[tuple[Array, Array, Array]]:
+        some = poses.read(aligned.whole(group))
+        return [some.moments(aligned.within(rows, group)) for rows in group]
+
+    parts = [part for found in on_threads(moments, poses.parts(_BLOCK_VALUES)) for part in found]
     wxyz, position, scatter = (np.concatenate(part) for part in zip(*parts, strict=True))
     mean = Poses(reference.ids, wxyz, position)
     covariance = gauge.clear_held(scatter / (draws.n_draws - 1))
