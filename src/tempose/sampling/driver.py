@@ -23,7 +23,7 @@ from tempose.errors import DrawsError
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.sampling.draws import Draws, DrawWriter, read_draws, write_description
-from tempose.sampling.sampler import Chain, Draw, Sampler
+from tempose.sampling.sampler import Chain, Draw, Sampler, SideBySide
 from tempose.sampling.stretches import Packed, stretches
 
 Step = tuple[Chain, np.random.Generator]
@@ -67,9 +67,9 @@ def sample(
     """Run (or continue) the chains of a plan in ``directory``; return all draws made so far.
 
     The random numbers of a draw are a function of seed, chain and the draw's number, whatever the ``threads`` do, by default
-    one per core. Nothing on the way to a draw is left to a library of linear algebra, which would start threads of its own
-    that fight with these. ``stop`` ends the run after the current draw; what was drawn is kept and a later call with the
-    same plan goes on where it ended, to the same bits.
+    one per core; a thread with two chains or more takes them two at a time. Nothing on the way to a draw is left to a library of
+    linear algebra, which would start threads of its own that fight with these. ``stop`` ends the run after the current draw;
+    what was drawn is kept and a later call with the same plan goes on where it ended, to the same bits.
 
     With an ``executor`` chains run on its workers, a stretch of some seconds at a time (:mod:`tempose.sampling.stretches`), and
     draws come back to ``directory``: the same bytes, and what was begun in one way can be gone on with in the other. ``stop`` ends
@@ -222,11 +222,8 @@ def _on_threads(
 
 def _advance(sampler: Sampler, steps: Sequence[Step]) -> list[Draw]:
     """The draws that chains ask for."""
-    chains, rngs = [chain for chain, _ in steps], [rng for _, rng in steps]
-    together = getattr(sampler, "advance", None)
-    if together is not None:
-        found: list[Draw] = together(chains, rngs)
-        return found
+    if isinstance(sampler, SideBySide):
+        return sampler.advance([chain for chain, _ in steps], [rng for _, rng in steps])
     return [chain.advance(rng) for chain, rng in steps]
 
 

@@ -6,10 +6,10 @@ comes from the generator it is given, so the driver decides which random numbers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -102,6 +102,14 @@ class Sampler(Protocol):
 
     def resume(self, arrays: dict[str, Array]) -> Chain:
         """A chain that goes on from a state."""
+
+
+@runtime_checkable
+class SideBySide(Protocol):
+    """A sampler that makes the next draws of several chains faster together than one after the other."""
+
+    def advance(self, chains: Sequence[Any], rngs: Sequence[np.random.Generator]) -> list[Draw]:
+        """What :meth:`Chain.advance` of each makes, to the same bits."""
 
 
 @dataclass(frozen=True)
