@@ -14,7 +14,7 @@ import pytest
 from helpers.clusters import local_cluster
 from helpers.tasks import always_die, die, die_once, square, threads
 from tempose._support.cluster import workers
-from tempose._support.parallel import work_off
+from tempose._support.parallel import in_order, work_off
 from tempose.cli import main
 from tempose.errors import Interrupted, MissingPackage, OptionError
 from tempose.options import SolveOptions
@@ -37,6 +37,20 @@ def test_every_task_comes_back_once_from_any_executor() -> None:
         assert sorted(work_off(square, range(20), executor=pool)) == want
         with pytest.raises(Interrupted, match="a worker was lost"):
             list(work_off(die, range(3), executor=pool))
+
+
+def test_results_come_back_in_the_order_of_their_tasks() -> None:
+    naps = [0.2, 0.0, 0.1, 0.0]
+    assert list(in_order(sleep_and_tell, naps, None)) == naps
+    with ThreadPoolExecutor(4) as pool:
+        assert [one for one, _ in work_off(sleep_and_tell, naps, executor=pool)] != naps  # as they end
+        assert list(in_order(sleep_and_tell, naps, pool)) == naps
+        assert list(in_order(sleep_and_tell, [], pool)) == []
+
+
+def sleep_and_tell(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
 
 
 def test_mistakes_of_a_task_are_its_own(address: str) -> None:
