@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -40,17 +41,18 @@ def test_every_task_comes_back_once_from_any_executor() -> None:
 
 
 def test_results_come_back_in_the_order_of_their_tasks() -> None:
-    naps = [0.2, 0.0, 0.1, 0.0]
-    assert list(in_order(sleep_and_tell, naps, None)) == naps
+    ended = threading.Event()
+
+    def first_ends_last(k: int) -> int:
+        if k == 3:
+            ended.set()
+        assert k or ended.wait(60.0)
+        return k
+
     with ThreadPoolExecutor(4) as pool:
-        assert [one for one, _ in work_off(sleep_and_tell, naps, executor=pool)] != naps  # as they end
-        assert list(in_order(sleep_and_tell, naps, pool)) == naps
-        assert list(in_order(sleep_and_tell, [], pool)) == []
-
-
-def sleep_and_tell(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
+        assert list(in_order(first_ends_last, range(4), pool)) == [0, 1, 2, 3]
+        assert list(in_order(first_ends_last, [], pool)) == []
+    assert list(in_order(square, range(4), None)) == [0, 1, 4, 9]
 
 
 def test_mistakes_of_a_task_are_its_own(address: str) -> None:
