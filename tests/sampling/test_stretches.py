@@ -138,6 +138,7 @@ def test_a_sampler_travels_without_its_factors(tmp_path: Path) -> None:
     assert len(seen[0].data) < 2 * len(pickle.dumps(graph)) + 20_000
     again = pickle.loads(seen[0].data)
     assert not again.target.center.wxyz.flags.writeable  # kernels are compiled for arrays that cannot be written to
+    assert not again.target.posterior.graph.edge_i.flags.writeable
     assert np.isfinite(again.start(np.random.default_rng(0)).arrays()["y"]).all()
 
 
