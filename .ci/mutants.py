@@ -141,6 +141,20 @@ MUTANTS = [
         "covariance of relative poses by n",
         "tests/analysis/test_summary.py",
     ),
+    Mutant(
+        "analysis/_kernels.py",
+        "out[row, 0] = other if math.isnan(other) or other > rhat else rhat",
+        "out[row, 0] = rhat",
+        "compiled R-hat without distances to the median",
+        "tests/analysis/test_diagnostics.py -k compiled",
+    ),
+    Mutant(
+        "analysis/_kernels.py",
+        "least = min(least, both)",
+        "least = both",
+        "compiled autocovariances that need not fall",
+        "tests/analysis/test_diagnostics.py -k compiled",
+    ),
     # ------------------------------------------------------------------ what is known, and geometry
     Mutant(
         "model/posterior.py",
@@ -151,8 +165,8 @@ MUTANTS = [
     ),
     Mutant(
         "model/gauge.py",
-        "turn = back[..., self.anchors, :]",
-        "turn = back[..., self.graph.anchors, :]",
+        "turn = quat.multiply(reference.wxyz[self.anchors], quat.conjugate(wxyz[..., self.anchors, :]))",
+        "turn = quat.multiply(reference.wxyz[self.graph.anchors], quat.conjugate(wxyz[..., self.graph.anchors, :]))",
         "the gauge node:ID turns with the anchor",
         "tests/model/test_gauge.py",
     ),
