@@ -17,6 +17,7 @@ from tempose.model.posterior import Posterior
 from tempose.model.robust import outlier_spread
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
+from tempose.outliers.clusters import Clusters
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit, originals
@@ -116,7 +117,7 @@ def solve_robust(
     searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
     starts: list[Poses] = []
     links, repeats = np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
-    chain: tuple[Sequence, Grown, Mask] | None = None
+    chain: tuple[Sequence, Grown] | None = None
     if searched:
         bones = skeleton(graph).once(originals(graph))
         sequence = Sequence.of(bones.graph)
@@ -135,11 +136,13 @@ def solve_robust(
             links[bones.edges] = sequence.is_link
             if by_cluster:
                 repeats = Repeats.of(search.clusters, bones.edges)
-            chain = sequence, grown, bones.edges
+            chain = sequence, grown
     fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
     if chain is not None and options.noise == "auto":
         chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-        least = _least_scales(*chain[:2], rng.spawn(1)[0]) if _is_whole(*chain, chosen) else (0.0, 0.0)
+        kept = chosen.inlier_probability[bones.edges] > ACCEPTED
+        is_whole = _is_whole(search.clusters, grown.accepted, kept)
+        least = _least_scales(*chain, rng.spawn(1)[0]) if is_whole else (0.0, 0.0)
         if max(least) > 0.0:
             options = replace(options, least_scales=least)
             fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
@@ -169,14 +172,18 @@ def solve_robust(
     return RobustSolution(chosen, competitors, tuple(new), weighing)
 
 
-def _is_whole(sequence: Sequence, grown: Grown, edges: Mask, chosen: RobustFit) -> bool:
-    """Whether the unbroken chain predicts as many loop closures as a fit keeps that may give links up, or nearly.
+def _is_whole(clusters: Clusters, predicted: Mask, kept: Mask) -> bool:
+    """Whether all links seem right: the unbroken chain predicts (m,) what a fit keeps (m,) that may give links up, or nearly.
 
-    If links are wrong it predicts few, and what it misses by is no drift.
+    If links are wrong it predicts few loop closures, and what it misses by is no drift. A look-alike that was seen many times is
+    one mistake, though: where the fit gives up more links than there are clusters that the chain does not predict, these are wrong.
     """
-    loops = ~sequence.chain & ~sequence.is_link
-    kept = int(np.sum(chosen.inlier_probability[edges][loops] > ACCEPTED))
-    return int(np.sum(grown.accepted[loops])) >= _NEARLY_ALL * kept
+    sequence, of = clusters.sequence, clusters.of_edge
+    loops = ~sequence.chain & (of >= 0)
+    if np.sum(predicted[loops]) >= _NEARLY_ALL * np.sum(kept[loops]):
+        return True
+    lost = np.setdiff1d(of[loops & kept], of[loops & predicted])
+    return len(lost) < int(np.sum(sequence.is_link & ~kept))
 
 
 def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, grown: Grown) -> Candidates:

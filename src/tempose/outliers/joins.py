@@ -13,6 +13,7 @@ probability of the estimate. Bridges that nothing contradicts, as those of the e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -140,7 +141,8 @@ def likeliest_joins(
     """The fit in which the likeliest edges join parts, and :func:`weigh_joins` of it.
 
     Fits are compared by their evidence, to which it hardly matters which of several edges that contradict each other is kept,
-    even if one of them is trusted more. ``refit`` begins from the poses of another explanation.
+    even if one of them is trusted more. ``refit`` begins from the poses of another explanation; what it finds may have less
+    evidence, but not by more than that explanation is likelier, or it is another one.
     """
     weighing = weigh_joins(found, bones)
     for _ in range(_MOST_REJOINED):
@@ -150,6 +152,8 @@ def likeliest_joins(
         if likeliest is first:
             break
         other = refit(likeliest.poses)
+        if other.log_evidence < found.log_evidence - math.log(likeliest.probability / first.probability):
+            break
         weighed = weigh_joins(other, bones)
         if weighed is not None and weighed.explanations[0].probability <= first.probability:
             break
