@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.outliers.clusters import Clusters
 from tempose.outliers.correlation import ChainCorrelation, Projection, chain_correlation, chain_of
 from tempose.outliers.em import fit
 from tempose.outliers.estimate import _is_whole
@@ -122,5 +124,6 @@ def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(wrong_links: float)
     )
     sequence = Sequence.of(made.graph)
     assert sequence is not None
-    every = np.ones(made.graph.n_edges, dtype=bool)
-    assert _is_whole(sequence, grow_from_chain(sequence), every, fit(made.graph, made.truth)) == (wrong_links == 0.0)
+    clusters = Clusters.of(sequence, sequence.chain_poses, math.radians(1.0), 0.05)
+    kept = fit(made.graph, made.truth).inlier_probability > 0.5
+    assert _is_whole(clusters, grow_from_chain(sequence).accepted, kept) == (wrong_links == 0.0)
