@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-import tempose
 from helpers.graphs import random_graph
 from helpers.kernels import random_poses
 from helpers.walks import STEPS, walk
@@ -18,12 +16,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
-from tempose.outliers.clusters import Clusters
 from tempose.outliers.correlation import ChainCorrelation, Projection, chain_correlation, chain_of
-from tempose.outliers.em import fit
-from tempose.outliers.estimate import _is_whole
-from tempose.outliers.search.growing import grow_from_chain
-from tempose.outliers.sequence import Sequence
 
 
 def p_value(seed: int, memory: float, **kind: bool) -> float:
@@ -115,15 +108,3 @@ def test_noise_is_widened_for_hardly_any_chance() -> None:
     lengths, ratio, excess = np.array([2, 4]), np.array([[1.1, 2.25], [1.0, 1.0]]), np.array([[2.5, 4.0], [0.0, 0.1]])
     assert ChainCorrelation(100, lengths, ratio, excess, 0.005).widening == (1.0, 1.0)
     assert ChainCorrelation(100, lengths, ratio, excess, 0.001).widening == (1.5, 1.0)
-
-
-@pytest.mark.parametrize("wrong_links", [0.0, 0.08])
-def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(wrong_links: float) -> None:
-    made = tempose.simulate(
-        150, shape="manhattan", planar=True, sigma_rot_deg=1.0, wrong_odometry=wrong_links, wrong_loops=0.3, seed=4
-    )
-    sequence = Sequence.of(made.graph)
-    assert sequence is not None
-    clusters = Clusters.of(sequence, sequence.chain_poses, math.radians(1.0), 0.05)
-    kept = fit(made.graph, made.truth).inlier_probability > 0.5
-    assert _is_whole(clusters, grow_from_chain(sequence).accepted, kept) == (wrong_links == 0.0)

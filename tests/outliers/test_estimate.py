@@ -1,17 +1,25 @@
-"""From a graph with wrong edges to its robust posterior: whether a chain is whole."""
+"""From a graph with wrong edges to its robust posterior: which fits are believed, and whether a chain is asked for its drift."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
+import pytest
 
 import tempose
-from tempose.outliers.clusters import Clusters
-from tempose.outliers.estimate import _is_whole
+from helpers.walks import walk
+from tempose.outliers import estimate
+from tempose.outliers.explanations import Candidate, ExplanationSearch
+from tempose.outliers.search.growing import grow_from_chain
+from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
+from tempose.simulation import replace_loops
 
 
-def test_a_look_alike_that_was_seen_often_does_not_break_a_chain() -> None:
-    """Two right loop closures, and four edges that agree on one displaced place: the chain predicts a third of the edges."""
+def a_look_alike() -> tempose.PoseGraph:
+    """Forty steps, two right loop closures, and four edges that agree on one displaced place."""
     build = tempose.GraphBuilder(planar=True)
 
     def add(a: int, b: int, shift: float = 0.0) -> None:
@@ -21,16 +29,64 @@ def test_a_look_alike_that_was_seen_often_does_not_break_a_chain() -> None:
         add(k, k + 1)
     for a, b, shift in ((2, 20, 0.0), (12, 30, 0.0), *((25 + k, 36 + k, 9.0) for k in range(4))):
         add(a, b, shift)
-    sequence = Sequence.of(build.build())
+    return build.build()
+
+
+def searching(graph: tempose.PoseGraph) -> ExplanationSearch:
+    sequence = Sequence.of(graph)
     assert sequence is not None
-    clusters = Clusters.of(sequence, sequence.chain_poses, 0.02, 0.1)
-    assert clusters.count == 3
-    everything = np.ones(46, dtype=bool)
-    predicted = np.arange(46) < 42
-    for given_up, whole in (([], False), ([25], False), ([25, 26], True), ([25, 26, 27], True)):
-        kept = everything.copy()
-        kept[given_up] = False
-        assert _is_whole(clusters, predicted, kept) is whole
-    assert _is_whole(clusters, everything, everything)  # nothing is missed
-    nothing = np.arange(46) < 40
-    assert not _is_whole(clusters, nothing, np.arange(46) != 25)  # three clusters speak for one wrong link
+    return ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
+
+
+def test_a_look_alike_that_was_seen_often_is_one_mistake_and_two_links_are_two() -> None:
+    graph = a_look_alike()
+    search, bones = searching(graph), skeleton(graph)
+
+    def made(wrong: list[int], evidence: float, scale: float = 1.0) -> Any:
+        p = np.full(46, 0.99)
+        p[wrong] = 0.01
+        parameters = SimpleNamespace(rotation_scale=scale, translation_scale=1.0)
+        return SimpleNamespace(inlier_probability=p, log_evidence=evidence, parameters=parameters)
+
+    right, wrong = made([42, 43, 44, 45], 0.0), made([28, 35], 100.0)
+    assert estimate._of_few_mistakes([right, wrong], search, bones) == [right]
+    loose, unlikely = made([], 90.0, scale=5.0), made([], -90.0, scale=5.0)
+    assert any(one is loose for one in estimate._of_few_mistakes([right, loose], search, bones))
+    assert estimate._of_few_mistakes([right, unlikely], search, bones) == [right]  # noise explains anything
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_a_survey_closes_the_loops_of_a_long_way(closing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors with a memory add up to many σ of a loop closure, and half of the loop closures are look-alikes."""
+    graph, truth = walk(5, 0.97, planar=True, steps=480)
+    bad = replace_loops(graph, truth, 0.5, "lookalikes", seed=5)
+    search = searching(bad.graph)
+    loops = ~search.sequence.is_link
+    if not closing:  # negative control: trees close nothing
+        monkeypatch.setattr(search, "_close", lambda one: None)
+    found = search.survey([grow_from_chain(search.sequence).poses])
+    assert bool(np.mean(found.fits[loops & ~bad.is_wrong]) > 0.95) is closing
+    if closing:
+        assert not np.any(found.fits & bad.is_wrong)
+        assert len(found.given_up) == 0
+        least = estimate._least_scales(search.sequence, found, np.random.default_rng(0))
+        assert min(least) > 1.2  # of σ, which errors with a memory exceed
+
+
+@pytest.mark.parametrize("wrong_links", [0.0, 0.08])
+def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(
+    wrong_links: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tempose.simulate(
+        150, shape="manhattan", planar=True, sigma_rot_deg=1.0, wrong_odometry=wrong_links, wrong_loops=0.3, seed=4
+    )
+    search, asked = searching(made.graph), []
+
+    def noted(*_: object) -> None:
+        asked.append(True)
+
+    monkeypatch.setattr(estimate, "chain_correlation", noted)
+    found = search.survey([grow_from_chain(search.sequence).poses])
+    assert isinstance(found, Candidate)
+    assert estimate._least_scales(search.sequence, found, np.random.default_rng(0)) == (0.0, 0.0)
+    assert bool(asked) == (wrong_links == 0.0)

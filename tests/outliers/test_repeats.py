@@ -13,6 +13,7 @@ from tempose import describe
 from tempose.outliers import estimate
 from tempose.outliers.clusters import Clusters
 from tempose.outliers.em import fit
+from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.repeats import Repeats, counted_once
 from tempose.outliers.search.growing import grow_from_chain
@@ -122,18 +123,19 @@ def test_wrong_links_lower_the_share_of_right_ones():
     assert found.likelihood.prior[links][0] == pytest.approx(right, abs=0.03)
 
 
-def _grown(memory: float):
-    graph, truth = walk(0, memory, planar=True, steps=480)
+def _surveyed(memory: float):
+    graph, _ = walk(0, memory, planar=True, steps=480)
     sequence = Sequence.of(graph)
     assert sequence is not None
-    return graph, truth, sequence, grow_from_chain(sequence)
+    search = ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
+    return graph, sequence, search.survey([grow_from_chain(sequence).poses])
 
 
 def test_correlated_errors_hold_the_noise_wide():
-    graph, _, sequence, grown = _grown(0.97)
-    least = estimate._least_scales(sequence, grown, np.random.default_rng(0))
-    narrow = fit(graph, grown.poses)
-    wide = fit(graph, grown.poses, RobustOptions(least_scales=least))
+    graph, sequence, likeliest = _surveyed(0.97)
+    least = estimate._least_scales(sequence, likeliest, np.random.default_rng(0))
+    narrow = fit(graph, likeliest.poses)
+    wide = fit(graph, likeliest.poses, RobustOptions(least_scales=least))
     p = wide.parameters
     assert (p.rotation_scale, p.translation_scale) == pytest.approx(least)
     assert p.rotation_scale > 1.5 * narrow.parameters.rotation_scale
@@ -141,8 +143,8 @@ def test_correlated_errors_hold_the_noise_wide():
     (line,) = describe.widened_noise(p)
     assert line.startswith("errors of consecutive edges are correlated")
     assert Parameters.from_facts(p.facts()) == p
-    _, _, sequence, grown = _grown(0.0)  # negative control
-    assert estimate._least_scales(sequence, grown, np.random.default_rng(0)) == (0.0, 0.0)
+    _, sequence, likeliest = _surveyed(0.0)  # negative control
+    assert estimate._least_scales(sequence, likeliest, np.random.default_rng(0)) == (0.0, 0.0)
     assert describe.widened_noise(narrow.parameters) == []
 
 

@@ -17,11 +17,10 @@ from tempose.model.posterior import Posterior
 from tempose.model.robust import outlier_spread
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
-from tempose.outliers.clusters import Clusters
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit, originals
-from tempose.outliers.explanations import Candidates, ExplanationSearch
+from tempose.outliers.explanations import Candidate, Candidates, ExplanationSearch
 from tempose.outliers.joins import likeliest_joins, rejoined
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
@@ -31,15 +30,15 @@ from tempose.outliers.search.ears import grow_by_ears
 from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import Skeleton, skeleton
 from tempose.outliers.sequence import Sequence
-from tempose.outliers.solutions import Competitor, RobustSolution
+from tempose.outliers.solutions import Competitor, RobustSolution, Weighing
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
+_MUCH_LESS = 7.0  # nats: a thousand to one
 _MOST_FITS = 6  # basins that are fitted with all parameters
 _SOFT = (8.0, 4.0)  # ν of heavy tails that soften a Gaussian core
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
 _LARGE = 5000  # edges: beyond, only the best basin is
 _LINKS_BEFOREHAND = (9.0, 1.0)  # right and wrong links that were seen before: Beta prior of their share
-_NEARLY_ALL = 0.9  # of the loop closures that a fit keeps: predicted by a chain without wrong links
 _LINK_ROUNDS = 3  # of fits, between which that share is estimated
 _SAME_SHARE = 0.7  # change of the logarithm of the share of wrong links: their verdicts hardly depend on less
 # chosen on: 3DMatch, all five scenes, and simulated graphs of the experiment robust
@@ -115,75 +114,70 @@ def solve_robust(
     """
     searched = start != "given" and bool(np.any(graph.has_rotation & ~graph.is_absolute))
     searched = searched and not (options.inlier_probability == 1.0 and np.all(np.isnan(own)))  # else no edge is wrong
-    starts: list[Poses] = []
-    links, repeats = np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
-    chain: tuple[Sequence, Grown] | None = None
     if searched:
         bones = skeleton(graph).once(originals(graph))
         sequence = Sequence.of(bones.graph)
         if sequence is not None:
-            stated_spread = options.outlier_sigma or outlier_spread(bones.graph)
-            options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
             search = ExplanationSearch(sequence, own[bones.edges], rng)
-            grown = grow_from_chain(sequence, own[bones.edges])
-            if by_cluster and search.is_feasible:
-                candidates = explain(search, bones, hints, grown)
-                return solve_explained(graph, bones, search, candidates, options, own)
-            starts.append(bones.completed(grown.poses))
-            wide, ears = extent(sequence.chain_poses), rng.spawn(1)[0]
-            eared = grow_by_ears(sequence.graph, sequence.is_link, wide, ears, own[bones.edges])
-            starts += [bones.completed(one.poses) for one in eared]
-            links[bones.edges] = sequence.is_link
-            if by_cluster:
-                repeats = Repeats.of(search.clusters, bones.edges)
-            chain = sequence, grown
-    fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
-    if chain is not None and options.noise == "auto":
-        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-        kept = chosen.inlier_probability[bones.edges] > ACCEPTED
-        is_whole = _is_whole(search.clusters, grown.accepted, kept)
-        least = _least_scales(*chain, rng.spawn(1)[0]) if is_whole else (0.0, 0.0)
-        if max(least) > 0.0:
-            options = replace(options, least_scales=least)
-            fits = [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
+            if not (by_cluster and search.is_feasible):
+                return _solve_long(graph, bones, search, options, own, rng, hints, by_cluster)
+            options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
+            candidates = explain(search, bones, hints, grow_from_chain(sequence, own[bones.edges]))
+            return solve_explained(graph, bones, search, candidates, options, own)
     starts = _starts(graph, own, rng, start, hints, searched)
-    fits += [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in starts]
-    chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-    if chain is not None:
-        best = sorted(_trusting(fits, own), key=lambda found: -found.log_evidence)[:_MOST_UNTRUSTING]
-        near = replace(options, outlier_sigma=stated_spread)
-        fits += [counted_once(_fit(graph, found.poses, near, own, links), repeats) for found in best]
-        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-        options = replace(options, outlier_sigma=chosen.parameters.outlier_sigma)
-        fits.append(counted_once(_fit(graph, rejoined(chosen, bones), options, own, links), repeats))
-        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-        softened = _softened(graph, chosen, options, own, links)
-        fits += [counted_once(_fit(graph, poses, options, own, links), repeats) for poses in softened]
-        chosen = max(_trusting(fits, own), key=lambda found: found.log_evidence)
-    by_edges_alone = chain is not None and bones.is_all  # fixes and landmarks hold parts, too
-    weighing = None
-    if by_cluster and by_edges_alone:
-        chosen, weighing = likeliest_joins(
-            chosen, bones, lambda poses: counted_once(_fit(graph, poses, options, own, links), repeats)
-        )
+    fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
+    return _solution(_most_evident(_trusting(fits, own)), fits)
+
+
+def _solve_long(
+    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, options: RobustOptions, own: Array,
+    rng: np.random.Generator, hints: Array | None, by_cluster: bool,
+) -> RobustSolution:  # fmt: skip
+    """Of a graph whose ids are an order in time and that is too large to search all explanations: one fit for every start."""
+    sequence, links, repeats = search.sequence, np.zeros(graph.n_edges, dtype=bool), Repeats.none(graph.n_edges)
+    links[bones.edges] = sequence.is_link
+    grown, wide = grow_from_chain(sequence, own[bones.edges]), extent(sequence.chain_poses)
+    eared = grow_by_ears(sequence.graph, sequence.is_link, wide, rng.spawn(1)[0], own[bones.edges])
+    likeliest = search.survey([grown.poses], grown.factor)
+    if by_cluster:
+        repeats = Repeats.of(search.clusters, bones.edges)
+    stated_spread = options.outlier_sigma or outlier_spread(bones.graph)
+    options = replace(options, outlier_sigma=options.outlier_sigma or wide)
+    if options.noise == "auto":
+        options = replace(options, least_scales=_least_scales(sequence, likeliest, rng.spawn(1)[0]))
+
+    def fitted(poses: Poses, options: RobustOptions) -> RobustFit:
+        return counted_once(_fit(graph, poses, options, own, links), repeats)
+
+    def believable(among: list[RobustFit]) -> list[RobustFit]:
+        """Those that believe what was trusted and that do not make many mistakes of few, the one of most evidence first."""
+        among = _trusting(among, own)
+        among = _of_few_mistakes(among, search, bones) if by_cluster else among
+        return sorted(among, key=lambda found: -found.log_evidence)
+
+    first = [bones.completed(poses) for poses in (grown.poses, *(one.poses for one in eared), likeliest.poses)]
+    fits = [fitted(poses, options) for poses in (*first, *_starts(graph, own, rng, "chordal", hints, True))]
+    near = replace(options, outlier_sigma=stated_spread)
+    fits += [fitted(found.poses, near) for found in believable(fits)[:_MOST_UNTRUSTING]]
+    options = replace(options, outlier_sigma=believable(fits)[0].parameters.outlier_sigma)
+    fits.append(fitted(rejoined(believable(fits)[0], bones), options))
+    fits += [fitted(poses, options) for poses in _softened(graph, believable(fits)[0], options, own, links)]
+    chosen, weighing = believable(fits)[0], None
+    if by_cluster and bones.is_all:  # fixes and landmarks hold parts, too
+        chosen, weighing = likeliest_joins(chosen, bones, lambda poses: fitted(poses, options))
+    return _solution(chosen, fits, weighing)
+
+
+def _solution(chosen: RobustFit, fits: list[RobustFit], weighing: Weighing | None = None) -> RobustSolution:
+    """The chosen fit, and what else the measurements may say."""
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
     new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
     return RobustSolution(chosen, competitors, tuple(new), weighing)
 
 
-def _is_whole(clusters: Clusters, predicted: Mask, kept: Mask) -> bool:
-    """Whether all links seem right: the unbroken chain predicts (m,) what a fit keeps (m,) that may give links up, or nearly.
-
-    If links are wrong it predicts few loop closures, and what it misses by is no drift. A look-alike that was seen many times is
-    one mistake, though: where the fit gives up more links than there are clusters that the chain does not predict, these are wrong.
-    """
-    sequence, of = clusters.sequence, clusters.of_edge
-    loops = ~sequence.chain & (of >= 0)
-    if np.sum(predicted[loops]) >= _NEARLY_ALL * np.sum(kept[loops]):
-        return True
-    lost = np.setdiff1d(of[loops & kept], of[loops & predicted])
-    return len(lost) < int(np.sum(sequence.is_link & ~kept))
+def _most_evident(fits: list[RobustFit]) -> RobustFit:
+    return max(fits, key=lambda found: found.log_evidence)
 
 
 def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, grown: Grown) -> Candidates:
@@ -192,16 +186,17 @@ def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, gro
     return search.run([grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])], grown.factor)
 
 
-def _least_scales(sequence: Sequence, grown: Grown, rng: np.random.Generator) -> tuple[float, float]:
+def _least_scales(sequence: Sequence, likeliest: Candidate, rng: np.random.Generator) -> tuple[float, float]:
     """Factors of the stated noise of rotations and translations with which correlated errors add up to what they do; 0 if none are.
 
-    They are told from the whole chain and all loop closures that it predicts: a fit that takes errors for independent
-    explains drift by links given up, and noise that is too small.
+    They are told from the whole chain and all loop closures that agree with it in the likeliest explanation: a fit that takes
+    errors for independent explains drift by links given up, and noise that is too small. An explanation that gives links up says
+    nothing of the kind: what a chain with wrong links misses by is no drift.
     """
-    if not np.any(grown.accepted & ~sequence.chain & ~sequence.is_link):
+    if len(likeliest.given_up) or not np.any(likeliest.fits & ~sequence.chain & ~sequence.is_link):
         return 0.0, 0.0
-    kept = sequence.graph.with_edges(grown.accepted)
-    found = fit(kept, grown.poses, RobustOptions("auto", 1.0, math.inf))
+    kept = sequence.graph.with_edges(likeliest.fits | sequence.is_link)
+    found = fit(kept, likeliest.poses, RobustOptions("auto", 1.0, math.inf))
     check = chain_correlation(Posterior(found.graph), found.poses, rng)
     if check is None or max(check.widening) == 1.0:
         return 0.0, 0.0
@@ -276,6 +271,23 @@ def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
     kept = [float(found.inlier_probability[trusted] @ log_odds) for found in fits]
     enough = max(kept) - 3.0 * float(log_odds.max())
     return [found for found, trust in zip(fits, kept, strict=True) if trust >= enough]
+
+
+def _of_few_mistakes(fits: list[RobustFit], search: ExplanationSearch, bones: Skeleton) -> list[RobustFit]:
+    """The fits that are about as probable as any if links and clusters are counted, whatever the number of edges in these.
+
+    Evidence counts a look-alike that a fit keeps as often as it was seen: enough of it makes any link wrong. That it was one
+    mistake is in the score of explanations (:meth:`ExplanationSearch.log_score_of`). A fit that calls nothing wrong because it
+    takes all noise for several times larger than the one of most evidence does is no such explanation.
+    """
+    best = _most_evident(fits)
+    fits = [one for one in fits if all(a <= _MUCH_WIDER * b for a, b in zip(_scales(one), _scales(best), strict=True))]
+    scores = [search.log_score_of(found.inlier_probability[bones.edges] > ACCEPTED) for found in fits]
+    return [found for found, score in zip(fits, scores, strict=True) if score >= max(scores) - _MUCH_LESS]
+
+
+def _scales(found: RobustFit) -> tuple[float, float]:
+    return found.parameters.rotation_scale, found.parameters.translation_scale
 
 
 def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, ...]:

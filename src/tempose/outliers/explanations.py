@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,8 +40,11 @@ from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.newton import minimise
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.beliefs import (
     CONFIRMS,
@@ -69,12 +72,14 @@ _TAIL = 4.0  # ν of the core, as in growth
 _MUCH_WIDER = 4.0  # times the noise that triangles show
 _NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
-_TREES = 40  # random ones
+_TREES, _FEW_TREES = 40, 10  # random ones, in a search and in a survey
+_MOST_CLOSED = 40  # clusters, the largest, that a survey believes or gives up one by one
 # chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
 _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
 _SURE = 1e-12
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
+_STEPS = 6  # of Newton's method, to close loops
 _ROUNDS, _GAIN = 10, 0.01  # of varying the best again, as long as that gains so many nats
 _SHIFTED = 12  # explanations whose breaks are shifted
 _MOST_VARIED = 2000  # explanations that are looked at because their breaks are elsewhere
@@ -209,20 +214,10 @@ class ExplanationSearch:
 
         ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
         """
-        if not self._many_triangles:
-            shown = ladder_noise(self.sequence, FEWEST_SPARE)
-            stated_rot, stated_trans = self.sequence.graph.median_sigmas
-            if shown is not None:
-                self._shown = shown
-                self.set_level(*shown)
-            elif factor is not None and factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned
-                self.set_level(factor * stated_rot, factor * stated_trans)  # what contradicts in noise
+        self._begin(factor)
         given = [self.sequence.chain_poses, *starts]
         for again in range(2):
-            for poses in given:
-                self._consider(poses)
-            for _ in range(_TREES):
-                self._try(self._random_weights())
+            self._look_around(given, _TREES)
             for start in self._best_of_each(_IMPROVED):
                 self._improve(start)
             self._vary(_SHIFTED)
@@ -235,6 +230,37 @@ class ExplanationSearch:
                 given += [one.poses for one in self._best(_IMPROVED)]
                 self.set_level(*self._shown_level(self._best(1)[0]))
         return self.candidates()
+
+    def survey(self, starts: Iterable[Poses], factor: float | None = None) -> Candidate:
+        """The best of what :meth:`run` begins with, for graphs in which it would take minutes."""
+        self._begin(factor)
+        given = [self.sequence.chain_poses, *starts]
+        for again in range(2):
+            self._look_around(given, _FEW_TREES)
+            for one in self._best_of_each(1 if again else _IMPROVED):
+                self._close(one)
+            if not again:
+                given += [one.poses for one in self._best(_IMPROVED)]
+                self.set_level(*self._shown_level(self._best(1)[0]))
+        return self._best(1)[0]
+
+    def _begin(self, factor: float | None) -> None:
+        """At the noise that ladders of the chain show, or at this factor of the stated one, unless triangles have told it."""
+        if self._many_triangles:
+            return
+        shown = ladder_noise(self.sequence, FEWEST_SPARE)
+        stated_rot, stated_trans = self.sequence.graph.median_sigmas
+        if shown is not None:
+            self._shown = shown
+            self.set_level(*shown)
+        elif factor is not None and factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned
+            self.set_level(factor * stated_rot, factor * stated_trans)  # what contradicts in noise
+
+    def _look_around(self, given: list[Poses], trees: int) -> None:
+        for poses in given:
+            self._consider(poses)
+        for _ in range(trees):
+            self._try(self._random_weights())
 
     # ------------------------------------------------------------------ scores
 
@@ -262,15 +288,27 @@ class ExplanationSearch:
 
     def explanation(self, poses: Poses, doubted: Mask | None = None) -> Candidate:
         """What poses that have settled say, and its score; ``doubted`` clusters are wrong in spite of it."""
-        sequence, clusters = self.sequence, self.clusters
-        doubted = np.zeros(clusters.count, dtype=bool) if doubted is None else doubted
+        doubted = np.zeros(self.clusters.count, dtype=bool) if doubted is None else doubted
         energy = self.level.energies(poses)[0]
-        fits = (energy < self._limit) & ~clusters.spread(doubted, False)
+        fits = (energy < self._limit) & ~self.clusters.spread(doubted, False)
+        made, unconfirmed, cells = self._made_of(fits)
+        evidence = replace(made, misfit=self._misfit(energy, fits, cells), bent=self._bent(energy, fits))
+        score = log_score(self.clues, evidence, self.beliefs, self.agreement)
+        given_up = self._links[evidence.given_up]
+        return Candidate(poses, fits, evidence.role != WRONG, unconfirmed, doubted, given_up, evidence, score)
+
+    def log_score_of(self, fits: Mask) -> float:
+        """Score of the edges (m,) that somebody keeps: how many mistakes that makes of the others, not how well they fit."""
+        return log_score(self.clues, self._made_of(fits)[0], self.beliefs, self.agreement)
+
+    def _made_of(self, fits: Mask) -> tuple[Evidence, Mask, Mask]:
+        """Evidence of edges (m,) that fit, but for residuals; believed clusters that nothing confirms; believed cells that fit."""
+        sequence, clusters = self.sequence, self.clusters
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
         held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
         held[sequence.later[sequence.is_link & fits]] = True
-        given_up = np.array([k for k in self._links if not fits[k] and not held[sequence.later[k]]], dtype=np.int64)
+        given_up = ~fits[self._links] & ~held[sequence.later[self._links]]
         within, joins = self._joins(believed, fits, segment)
         placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self._cluster_odds())
         unconfirmed = np.zeros(clusters.count, dtype=bool)
@@ -282,12 +320,7 @@ class ExplanationSearch:
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
-        evidence = Evidence(
-            role, np.isin(self._links, given_up), agreeing, splits, self._misfit(energy, fits, of_cell & fitting),
-            self._bent(energy, fits),
-        )  # fmt: skip
-        score = log_score(self.clues, evidence, self.beliefs, self.agreement)
-        return Candidate(poses, fits, believed, unconfirmed, doubted, given_up, evidence, score)
+        return Evidence(role, given_up, agreeing, splits, 0.0), unconfirmed, of_cell & fitting
 
     def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
         """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
@@ -377,6 +410,27 @@ class ExplanationSearch:
                 weights = self._weights(best.believed, np.setdiff1d(best.given_up, [link]))
                 weights[link] = 20.0
                 best = max(best, self._try(weights), key=lambda one: one.log_score)
+            if best is before:
+                break
+
+    def _close(self, start: Candidate) -> None:
+        """Believe or give up one cluster at a time, and close what is believed by least squares, as long as that is more probable.
+
+        On long ways drift is many times what an edge that fits may miss by: no tree closes a loop, and nothing draws it together.
+        """
+        best, clusters, graph = start, self.clusters, self.sequence.graph
+        largest = np.argsort(-clusters.size, kind="stable")[:_MOST_CLOSED]
+        for _ in range(_SWEEPS):
+            before = best
+            for c in self.rng.permutation(largest[clusters.size[largest] > 1]).tolist():
+                believed = best.believed.copy()
+                believed[c] = ~believed[c]
+                edges = clusters.spread(believed, True)
+                edges[best.given_up] = False
+                kept = graph.with_edges(edges)
+                if kept.n_components == graph.n_components:
+                    poses = minimise(Curvature(Posterior(kept)), best.poses, max_steps=_STEPS).poses
+                    best = max(best, self._consider(poses), key=lambda one: one.log_score)
             if best is before:
                 break
 
