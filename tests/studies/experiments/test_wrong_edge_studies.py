@@ -104,7 +104,7 @@ def test_tables_of_real_data(tmp_path: Path) -> None:
     pooled = next(row for row in table if (row["data"], row["method"]) == ("all", "robust"))
     assert pooled["brier"] == pytest.approx((0.2 * 10 + 0.5 * 30) / 40) and pooled["sure_right"] == 12
     assert pooled["nodes_95"] == pytest.approx((0.5 * 30 + 0.9 * 10) / 40)
-    cell = {"kind": "independent", "share": 0.1, "trust": None, "seed": 0, "status": "finished"}
+    cell = {"data": "kitti_00", "kind": "independent", "share": 0.1, "trust": None, "seed": 0, "status": "finished"}
     good = {**cell, "right_kept": 0.9, "recall": 1.0, "position_ratio": 1.1, "odometry_rejected": 3}
     (tmp_path / "kitti").mkdir()
     (line,) = shown("kitti-loops", [good, {**cell, "seed": 1, "status": "failed"}], tmp_path / "kitti")
@@ -120,7 +120,8 @@ def test_plans_on_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len({cell["data"] for cell in scenes.cells(RunOptions())}) == 7
     assert {cell["trust"] for cell in scenes.cells(RunOptions())} == {None, *scenes.TRUST}
     plan = kitti_loops.cells(RunOptions(seeds=2))
-    assert len(plan) == 2 * (1 + 2 * 3 * 2) and sum(cell["kind"] == "as it is" for cell in plan) == 2
+    assert len(plan) == 2 * 2 * (1 + 2 * 3 * 2) and sum(cell["kind"] == "as it is" for cell in plan) == 2 * 2
+    assert {cell["data"] for cell in plan} == set(kitti_loops.DATA)
 
 
 def test_a_scan_that_is_left_out_has_no_say_in_its_beliefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +164,7 @@ def test_a_real_scan_beside_its_chain() -> None:
 @pytest.mark.usefixtures("data")
 def test_loops_of_the_car_are_replaced() -> None:
     for kind in ("independent", "lookalikes"):
-        bad = kitti_loops.make({"nodes": 4541, "kind": kind, "share": 0.3, "seed": 0})
+        bad = kitti_loops.make({"data": "kitti_00", "nodes": 4541, "kind": kind, "share": 0.3, "seed": 0})
         assert bad.is_wrong.sum() == 41 and not np.any(bad.is_wrong & is_odometry(bad.graph))
-    plain = kitti_loops.make({"nodes": kitti_loops.QUICK_NODES, "kind": "as it is"})
+    plain = kitti_loops.make({"data": "kitti_00", "nodes": kitti_loops.QUICK_NODES, "kind": "as it is"})
     assert not plain.is_wrong.any() and np.sum(~is_odometry(plain.graph)) > 5
