@@ -30,6 +30,10 @@ _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)  # whole numbers up to here are doubles
 _HIDDEN = np.uint64(1 << 52)
 _SIGN = np.uint64(1 << 63)
+_ZEROS = np.uint64(0x3030303030303030)  # eight digits 0
+_TO_128 = np.uint64(0x7676767676767676)  # what makes 128 of ten, in each byte
+_HIGH_BITS = np.uint64(0x8080808080808080)
+_LOW_BITS = np.uint64(0x0101010101010101)
 
 
 @functools.cache
@@ -55,6 +59,12 @@ def powers_of_ten() -> Array:
     return np.array([10.0**k for k in range(23)])
 
 
+@functools.cache
+def whole_powers_of_ten() -> AnyArray:
+    """10⁰ … 10⁸, as integers."""
+    return np.array([10**k for k in range(9)], dtype=np.uint64)
+
+
 @inlined
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low 64 bits of a·b."""
@@ -75,14 +85,13 @@ def _leading_zeros(w: np.uint64) -> int:
 
 
 @inlined
-def bits_of(w: np.uint64, q: int, fives: AnyArray) -> np.uint64:
-    """The bits of the double next to w·10^q, w > 0; all ones if this way cannot tell."""
+def bits_of(w: np.uint64, q: int, high_five: np.uint64, low_five: np.uint64) -> np.uint64:
+    """The bits of the double next to w·10^q, w > 0, of the 128 bits of 5^q; all ones if this way cannot tell."""
     zeros = _leading_zeros(w)
     w = w << np.uint64(zeros)
-    row = q + LARGEST_POWER
-    high, low = _product(w, fives[row, 0])
+    high, low = _product(w, high_five)
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):  # what was cut off may matter
-        more, _ = _product(w, fives[row, 1])
+        more, _ = _product(w, low_five)
         low += more
         if more > low:
             high += _U1
@@ -106,113 +115,170 @@ def bits_of(w: np.uint64, q: int, fives: AnyArray) -> np.uint64:
 
 
 @inlined
-def _after_blanks(data: AnyArray, at: int, end: int) -> int:
-    while at < end and (data[at] == _BLANK or data[at] == _TAB):
-        at += 1
-    return at
+def _is_digit(byte: np.uint8) -> bool:
+    return byte >= _ZERO and byte <= _ZERO + 9
 
 
 @inlined
-def _ends_a_word(data: AnyArray, at: int, end: int) -> bool:
-    return at >= end or data[at] == _BLANK or data[at] == _TAB or data[at] == _NEWLINE or data[at] == _RETURN
+def _ends_a_word(byte: np.uint8) -> bool:
+    return byte <= _BLANK and (byte == _BLANK or byte == _NEWLINE or byte == _TAB or byte == _RETURN)
 
 
 @inlined
-def _integer(data: AnyArray, at: int, end: int, out: Index, row: int, column: int) -> int:
-    """Read one integer; where it ends, or −1 if it is none."""
-    negative = at < end and data[at] == _MINUS
-    if at < end and (data[at] == _MINUS or data[at] == _PLUS):
-        at += 1
-    begin, value = at, 0
-    while at < end and data[at] >= _ZERO and data[at] <= _ZERO + 9:
-        value = 10 * value + int(data[at] - _ZERO)
-        at += 1
-    if at == begin or at - begin > 18 or not _ends_a_word(data, at, end):
-        return -1
-    out[row, column] = -value if negative else value
-    return at
+def _leading_digits(word: np.uint64) -> tuple[int, np.uint64]:
+    """How many of eight bytes are digits, from the first on, and the number they are."""
+    word ^= _ZEROS  # 0 … 9 in each byte that is a digit
+    other = (word | (word + _TO_128)) & _HIGH_BITS  # the others; right up to the first of them
+    count = 8
+    if other != np.uint64(0):
+        before = (other & (~other + _U1)) - _U1
+        count = np.int64(((before & _LOW_BITS) * _LOW_BITS) >> np.uint64(56)) - 1
+        if count == 0:
+            return 0, np.uint64(0)
+        word <<= np.uint64(64 - 8 * count)  # zeros in front
+    word = (word * np.uint64(10) + (word >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    word = (word * np.uint64(100) + (word >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    return count, (word * np.uint64(10000) + (word >> _U32)) & _LOW_HALF
+
+
+# Functions that take arrays count who uses them on every call, which takes longer than reading a number: one call for a line.
 
 
 @inlined
-def _real(
-    data: AnyArray, at: int, end: int, reals: Array, bits: AnyArray, row: int, column: int, fives: AnyArray, tens: Array
-) -> int:
-    """Read one decimal into ``reals``, whose bits ``bits`` are; where it ends, or −1 if it is none, or a hard one."""
-    negative = at < end and data[at] == _MINUS
-    if at < end and (data[at] == _MINUS or data[at] == _PLUS):
-        at += 1
-    first, w, power = at, np.uint64(0), 0
-    while at < end and data[at] == _ZERO:
-        at += 1
-    begin = at
-    while at < end and data[at] >= _ZERO and data[at] <= _ZERO + 9:
-        w = np.uint64(10) * w + np.uint64(data[at] - _ZERO)
-        at += 1
-    significant, digits = at - begin, at - first
-    if at < end and data[at] == _POINT:
-        at += 1
-        point = at
-        if significant == 0:
-            while at < end and data[at] == _ZERO:
-                at += 1
-        begin_fraction = at
-        while at < end and data[at] >= _ZERO and data[at] <= _ZERO + 9:
-            w = np.uint64(10) * w + np.uint64(data[at] - _ZERO)
+def _kind_at(data: AnyArray, at: int, tags: AnyArray, tag_length: Index, last: int) -> int:
+    """Which tag there is, −1 if none of them; the last one is asked for first."""
+    for k in range(-1, len(tag_length)):
+        one = last if k < 0 else k
+        size = tag_length[one]
+        if at + size >= len(data) or not (data[at + size] == _BLANK or data[at + size] == _TAB):
+            continue
+        same = True
+        for c in range(size):
+            if data[at + c] != tags[one, c]:
+                same = False
+                break
+        if same:
+            return one
+    return -1
+
+
+@inlined
+def _integers(data: AnyArray, at: int, n: int, out: Index, row: int) -> int:
+    """Read n integers into a row; where they end, or −1 if one is none."""
+    for column in range(n):
+        while data[at] == _BLANK or data[at] == _TAB:
             at += 1
-        begin = begin_fraction if significant == 0 else begin
-        significant += at - begin_fraction
-        digits += at - point
-        power = point - at
-    if digits == 0:
-        return -1
-    cut = False
-    if significant > _MOST_DIGITS:  # w has overflowed: once more, and only as far as it goes
-        w, k = np.uint64(0), begin
-        taken = 0
-        while taken < significant:
-            if data[k] == _POINT:
-                k += 1
-            if taken < _MOST_DIGITS:
-                w = np.uint64(10) * w + np.uint64(data[k] - _ZERO)
-            else:
-                cut = cut or data[k] != _ZERO
-            taken += 1
-            k += 1
-        power += significant - _MOST_DIGITS
-    if at < end and (data[at] == _e or data[at] == _E):
-        at += 1
-        down = at < end and data[at] == _MINUS
-        if at < end and (data[at] == _MINUS or data[at] == _PLUS):
+        negative = data[at] == _MINUS
+        if negative or data[at] == _PLUS:
             at += 1
-        begin, exponent = at, 0
-        while at < end and data[at] >= _ZERO and data[at] <= _ZERO + 9 and at - begin < 9:
-            exponent = 10 * exponent + int(data[at] - _ZERO)
+        begin, value = at, 0
+        while _is_digit(data[at]):
+            value = 10 * value + int(data[at] - _ZERO)
             at += 1
-        if at == begin:
+        if at == begin or at - begin > 18 or not _ends_a_word(data[at]):
             return -1
-        power += -exponent if down else exponent
-    if not _ends_a_word(data, at, end):
-        return -1
-    if w == np.uint64(0):
-        reals[row, column] = -0.0 if negative else 0.0
-        return at
-    if power < -LARGEST_POWER or power > LARGEST_POWER:
-        return -1
-    if not cut and w <= _EXACT and power >= -22 and power <= 22:
-        value = np.float64(w)
-        value = value / tens[-power] if power < 0 else value * tens[power]
-        reals[row, column] = -value if negative else value
-        return at
-    found = bits_of(w, power, fives)
-    if found == _ALL_ONES or (cut and bits_of(w + _U1, power, fives) != found):
-        return -1
-    bits[row, column] = found | _SIGN if negative else found
+        out[row, column] = -value if negative else value
+    return at
+
+
+@inlined
+def _decimals(
+    data: AnyArray,
+    words: AnyArray,
+    at: int,
+    n: int,
+    largest: float,
+    fives: AnyArray,
+    tens: Array,
+    units: AnyArray,
+    reals: Array,
+    bits: AnyArray,
+    row: int,
+) -> int:
+    """Read n decimals into a row of ``reals``, whose bits ``bits`` are; where they end, or −1 if one is none, or a hard one."""
+    for column in range(n):
+        while data[at] == _BLANK or data[at] == _TAB:
+            at += 1
+        if data[at] == _ZERO and data[at + 1] == _BLANK:  # most of many files
+            reals[row, column] = 0.0
+            at += 1
+            continue
+        negative = data[at] == _MINUS
+        if negative or data[at] == _PLUS:
+            at += 1
+        first, point, begin, w = at, -1, -1, np.uint64(0)  # begin: of what is significant
+        while True:
+            if begin < 0:
+                while data[at] == _ZERO:
+                    at += 1
+                if _is_digit(data[at]):
+                    begin = at
+            count = 8
+            while count == 8 and at < len(words):
+                count, more = _leading_digits(words[at])
+                w = units[count] * w + more
+                at += count
+            while _is_digit(data[at]):  # at the end of the text
+                w = np.uint64(10) * w + np.uint64(data[at] - _ZERO)
+                at += 1
+            if data[at] != _POINT or point >= 0:
+                break
+            at += 1
+            point = at
+        if at - first == (1 if point >= 0 else 0):
+            return -1
+        power = point - at if point >= 0 else 0
+        significant = at - begin - (1 if point > begin else 0) if begin >= 0 else 0
+        cut = False
+        if significant > _MOST_DIGITS:  # w has overflowed: once more, and only as far as it goes
+            w, k = np.uint64(0), begin
+            for taken in range(significant):
+                if data[k] == _POINT:
+                    k += 1
+                if taken < _MOST_DIGITS:
+                    w = np.uint64(10) * w + np.uint64(data[k] - _ZERO)
+                else:
+                    cut = cut or data[k] != _ZERO
+                k += 1
+            power += significant - _MOST_DIGITS
+        if data[at] == _e or data[at] == _E:
+            at += 1
+            down = data[at] == _MINUS
+            if down or data[at] == _PLUS:
+                at += 1
+            begin, exponent = at, 0
+            while _is_digit(data[at]) and at - begin < 9:
+                exponent = 10 * exponent + int(data[at] - _ZERO)
+                at += 1
+            if at == begin:
+                return -1
+            power += -exponent if down else exponent
+        if not _ends_a_word(data[at]):
+            return -1
+        if w == np.uint64(0):
+            reals[row, column] = -0.0 if negative else 0.0
+            continue
+        if power < -LARGEST_POWER or power > LARGEST_POWER:
+            return -1
+        if not cut and w <= _EXACT and power >= -22 and power <= 22:
+            value = np.float64(w)
+            value = value / tens[-power] if power < 0 else value * tens[power]
+            reals[row, column] = -value if negative else value
+        else:
+            high, low = fives[power + LARGEST_POWER, 0], fives[power + LARGEST_POWER, 1]
+            found = bits_of(w, power, high, low)
+            if found == _ALL_ONES or (cut and bits_of(w + _U1, power, high, low) != found):
+                return -1
+            bits[row, column] = found | _SIGN if negative else found
+        if abs(reals[row, column]) > largest:
+            return -1
     return at
 
 
 @kernel
 def numbers_of_lines(
     data: AnyArray,
+    words: AnyArray,
     tags: AnyArray,
     tag_length: Index,
     n_ids: Index,
@@ -220,6 +286,7 @@ def numbers_of_lines(
     largest: float,
     fives: AnyArray,
     tens: Array,
+    units: AnyArray,
     start: Index,
     kind: AnyArray,
     ids: Index,
@@ -231,13 +298,15 @@ def numbers_of_lines(
     Parameters
     ----------
     data
-        The bytes (k,); the last line need not end with a newline.
+        The bytes (k,), the last of them a newline.
+    words
+        The same from each byte on, as far as there are eight, as little-endian integers.
     tags, tag_length, n_ids, n_reals
         Names (c, longest) of the kinds of lines, as bytes, and how many integers and decimals follow each.
     largest
         A decimal beyond this size is not read.
-    fives, tens
-        :func:`powers_of_five`, :func:`powers_of_ten`.
+    fives, tens, units
+        :func:`powers_of_five`, :func:`powers_of_ten`, :func:`whole_powers_of_ten`.
     start, kind, ids, reals
         Out: of each line (n,) where it begins, its kind, −1 if it was not read, and its numbers (n, ·).
     bits
@@ -248,56 +317,36 @@ def numbers_of_lines(
     bool
         Whether a decimal point occurs in what was read.
     """
-    end = len(data)
     at, row, last = 0, 0, 0
     points = False
-    while at < end:
+    while at < len(data):
         begin = at
         start[row] = begin
         kind[row] = -1
-        at = _after_blanks(data, at, end)
-        found = -1
-        for k in range(-1, len(tag_length)):
-            one = last if k < 0 else k
-            size = tag_length[one]
-            if at + size >= end or not (data[at + size] == _BLANK or data[at + size] == _TAB):
-                continue
-            same = True
-            for c in range(size):
-                if data[at + c] != tags[one, c]:
-                    same = False
-                    break
-            if same:
-                found = one
-                break
+        while data[at] == _BLANK or data[at] == _TAB:
+            at += 1
+        found = _kind_at(data, at, tags, tag_length, last)
         if found >= 0:
             last = found
-            at += tag_length[found]
-            for c in range(n_ids[found]):
-                at = _integer(data, _after_blanks(data, at, end), end, ids, row, c)
-                if at < 0:
-                    break
+            at = _integers(data, at + tag_length[found], n_ids[found], ids, row)
             if at >= 0:
-                for c in range(n_reals[found]):
-                    at = _real(data, _after_blanks(data, at, end), end, reals, bits, row, c, fives, tens)
-                    if at < 0 or abs(reals[row, c]) > largest:
-                        at = -1
-                        break
+                at = _decimals(data, words, at, n_reals[found], largest, fives, tens, units, reals, bits, row)
             if at >= 0:
-                at = _after_blanks(data, at, end)
-                if at + 1 < end and data[at] == _RETURN and data[at + 1] == _NEWLINE:
+                while data[at] == _BLANK or data[at] == _TAB:
                     at += 1
-                if at >= end or data[at] == _NEWLINE:
+                if data[at] == _RETURN and data[at + 1] == _NEWLINE:
+                    at += 1
+                if data[at] == _NEWLINE:
                     kind[row] = found
                     at += 1
                     if not points:
-                        for c in range(begin, min(at, end)):
+                        for c in range(begin, at):
                             if data[c] == _POINT:
                                 points = True
                                 break
         if kind[row] < 0:
             at = begin
-            while at < end and data[at] != _NEWLINE:
+            while data[at] != _NEWLINE:
                 at += 1
             at += 1
         row += 1

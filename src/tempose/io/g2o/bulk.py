@@ -7,6 +7,7 @@ an ordinary vertex or edge, with its number, and the whole file if lines end in 
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ import numpy as np
 from tempose._support.parallel import on_threads
 from tempose._typing import AnyArray, Array, Index, PathLike
 from tempose.io._text import GZIP, LARGEST, Rows
-from tempose.io.g2o._decimals import numbers_of_lines, powers_of_five, powers_of_ten
+from tempose.io.g2o._decimals import numbers_of_lines, powers_of_five, powers_of_ten, whole_powers_of_ten
 
-PIECE = 8_000_000
+PIECE = 2_000_000
 """Bytes of text that are looked at together, on one core."""
 _MARK, _UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
@@ -54,7 +55,10 @@ def pieces(path: PathLike, columns: list[Columns]) -> Iterator[Piece]:
     UnusualError
         If it has to be read as a whole to say what is wrong with it.
     """
-    return on_threads(_Table(columns).read, _texts(path))
+    table = _Table(columns)
+    if _is_packed(path):
+        return on_threads(table.read, _unpacked(path))
+    return on_threads(lambda span: table.read(_between(path, *span)), _spans(path))
 
 
 class UnusualError(Exception):
@@ -76,17 +80,48 @@ def text_lines(path: PathLike, wanted: Index) -> dict[int, str]:
 
 def _texts(path: PathLike) -> Iterator[bytes]:
     """The bytes of a file in pieces of whole lines, without a byte-order mark."""
+    return _unpacked(path) if _is_packed(path) else (_between(path, *span) for span in _spans(path))
+
+
+def _is_packed(path: PathLike) -> bool:
     with open(path, "rb") as file:
-        packed = file.read(2) == GZIP
-    rest = b""
+        return file.read(2) == GZIP
+
+
+def _spans(path: PathLike) -> Iterator[tuple[int, int]]:
+    """Where the pieces of a file begin and end."""
     try:
-        with gzip.open(path, "rb") if packed else open(path, "rb") as stream:
-            first = True
+        with open(path, "rb") as file:
+            begin, size = _after_mark(file.read(3)), os.fstat(file.fileno()).st_size
+            while begin < size:
+                file.seek(begin + PIECE)
+                file.readline()
+                end = min(file.tell(), size)
+                yield begin, end
+                begin = end
+    except OSError:
+        raise UnusualError from None
+
+
+def _between(path: PathLike, begin: int, end: int) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(begin)
+            text = file.read(end - begin)
+    except OSError:
+        raise UnusualError from None
+    if len(text) < end - begin:  # somebody else writes it
+        raise UnusualError
+    return text
+
+
+def _unpacked(path: PathLike) -> Iterator[bytes]:
+    """The pieces of a packed file."""
+    rest, first = b"", True
+    try:
+        with gzip.open(path, "rb") as stream:
             while data := stream.read(PIECE):
-                if first:
-                    if data[:2] in _UTF_16:
-                        raise UnusualError
-                    data, first = data.removeprefix(_MARK), False
+                data, first = data[_after_mark(data[:3]) if first else 0 :], False
                 whole, newline, left = data.rpartition(b"\n")
                 if not newline:
                     rest += data
@@ -97,6 +132,13 @@ def _texts(path: PathLike) -> Iterator[bytes]:
         raise UnusualError from None
     if rest:
         yield rest
+
+
+def _after_mark(head: bytes) -> int:
+    """Where the text begins, of a file's first three bytes."""
+    if head[:2] in _UTF_16:
+        raise UnusualError
+    return len(_MARK) if head == _MARK else 0
 
 
 class _Table:
@@ -114,14 +156,17 @@ class _Table:
 
     def read(self, text: bytes) -> Piece:
         """The lines of a text."""
-        n = text.count(b"\n") + (not text.endswith(b"\n"))
+        text = text if text.endswith(b"\n") else text + b"\n"
+        n = text.count(b"\n")
         start, kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
         ids: Index = np.empty((n, int(self.n_ids.max())), dtype=np.int64)
         reals: Array = np.empty((n, int(self.n_reals.max())))
         bits: AnyArray = reals.view(np.uint64)
         data = np.frombuffer(text, dtype=np.uint8)
-        tables = self.tags, self.length, self.n_ids, self.n_reals, LARGEST, powers_of_five(), powers_of_ten()
-        points = numbers_of_lines(data, *tables, start, kind, ids, reals, bits)
+        words: AnyArray = np.ndarray(max(len(text) - 7, 0), dtype=np.uint64, buffer=text, strides=(1,))
+        powers = powers_of_five(), powers_of_ten(), whole_powers_of_ten()
+        tables = self.tags, self.length, self.n_ids, self.n_reals, LARGEST, *powers
+        points = numbers_of_lines(data, words, *tables, start, kind, ids, reals, bits)
         rows = {}
         for k, one in enumerate(self.columns):
             chosen: Index = np.flatnonzero(kind == k)
@@ -146,8 +191,6 @@ def _odd_lines(text: bytes, start: Index, kind: AnyArray) -> list[tuple[int, byt
 def is_large(path: PathLike, size: int) -> bool:
     """Whether a file has at least so many bytes, a packed one a quarter of them."""
     try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == GZIP
-        return Path(path).stat().st_size >= (size // 4 if packed else size)
+        return Path(path).stat().st_size >= (size // 4 if _is_packed(path) else size)
     except (OSError, ValueError):
         return False
