@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helpers import fuzz_g2o
+from tempose._support import parallel
 from tempose.errors import TemposeError
 from tempose.io import ReadOptions, write_graph
 from tempose.io.g2o import bulk, lines, read_graph
@@ -161,6 +162,36 @@ def test_positions_far_from_the_origin_keep_all_digits(tmp_path, monkeypatch) ->
     assert np.any(graph.world_origin)
     assert graph.initial is not None
     assert graph.initial.position[3, 0] == float(Decimal("691000.12345678912343") - int(graph.world_origin[0]))
+
+
+def test_the_number_of_threads_changes_neither_graphs_nor_errors(tmp_path, monkeypatch) -> None:
+    simulated = simulate(60, shape="trajectory", seed=3)
+    write_graph(tmp_path / "true.g2o", simulated.graph, simulated.truth)
+    text = (tmp_path / "true.g2o").read_bytes()
+    half = text.index(b"\n", len(text) // 2) + 1
+    twice = b"EDGE_SE3:QUAT 0 1 0 0\n" + text[half:] + b"EDGE_SE3:QUAT 0 x\n"  # only the first mistake is told
+    monkeypatch.setattr(lines, "LARGE", 0)
+    monkeypatch.setattr(bulk, "PIECE", 700)
+    for data in (text, text[:half] + twice, text[:half] + b"\0\n" + text[half:], gzip.compress(text)):
+        (tmp_path / "a.g2o").write_bytes(data)
+        found = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(parallel, "cores", lambda threads=threads: threads)
+            found.append(outcome(tmp_path / "a.g2o", ReadOptions()))
+        assert found[0] == found[1] == found[2]
+        assert isinstance(found[0], str) == (data is not text and data[:2] != gzip.compress(b"")[:2])
+        if twice in data:
+            assert str(found[0]).startswith(f"{tmp_path / 'a.g2o'}:{text[:half].count(10) + 1}:")
+
+
+def test_text_that_ends_anywhere_is_read_to_its_end(tmp_path, monkeypatch) -> None:
+    """The last numbers of a piece are fewer than the eight bytes that are looked at together."""
+    for end in ("1", "12", "1.5", "0.12345678", "1e3", "0", "-0", "12345678", "1.23456789012345678"):
+        for more in ("", "\n", "\r\n", " \t", "x"):
+            text = f"T {end}{more}"
+            piece = bulk._Table([bulk.Columns("T", 0, 1)]).read(text.encode())
+            assert bool(piece.rows) == (more != "x")
+            assert more == "x" or piece.rows["T"].values[0, 0] == float(end)
 
 
 def test_a_difference_would_be_noticed(tmp_path, monkeypatch) -> None:

@@ -305,7 +305,9 @@ def unit_quaternions(path: PathLike, line: Index, wxyz: Array, what: str, notice
             f"off unit length by up to {off.max():.1e}"
         )
     # what is exact to rounding stays bit for bit as it is, so that a file written here reads back unchanged
-    return np.where((off > 1e-15)[:, None], quat.normalize(wxyz), wxyz)
+    out, rows = np.array(wxyz), np.flatnonzero(off > 1e-15)
+    out[rows] = quat.normalize(wxyz[rows])
+    return out
 
 
 def rotation_matrices(path: PathLike, line: Index, R: Array, notices: list[str]) -> Array:

@@ -157,12 +157,13 @@ class PoseGraph:
                     raise GraphError(f"{name} must have shape {shape}, not {value.shape}")
                 put(name, value if np.any(value) else None)
         put("world_origin", np.array(self.world_origin, dtype=np.float64).reshape(3))
-        self._check_edges()
-        length = np.linalg.norm(self.j_from_i_wxyz, axis=1, keepdims=True)
-        # what is of unit length to rounding stays as it is, so that files round-trip to the last bit
-        put("j_from_i_wxyz", np.where(np.abs(length - 1.0) <= 1e-15, self.j_from_i_wxyz, self.j_from_i_wxyz / length))
+        length = np.linalg.norm(self.j_from_i_wxyz, axis=1)
+        self._check_edges(length)
+        off = np.flatnonzero(np.abs(length - 1.0) > 1e-15)  # others stay as they are: files round-trip to the last bit
+        self.j_from_i_wxyz[off] /= length[off, None]
         if self.initial is not None:
-            put("initial", self.initial.with_identity(WORLD).select(self.node_ids))
+            given = self.initial if self.world is None else self.initial.with_identity(WORLD)
+            put("initial", given.select(self.node_ids))
         put("fixed_at", self._fixed_poses())
         self._check_plane()
         for f in fields(self):
@@ -179,22 +180,26 @@ class PoseGraph:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def _check_edges(self) -> None:
+    def _check_edges(self, length: Array) -> None:
+        """Refuse edges that make no sense; ``length`` (m,) is that of their quaternions."""
         n = len(self.node_ids)
         ends = np.stack([self.edge_i, self.edge_j])
         self._refuse(np.any((ends < 0) | (ends >= n), axis=0), f"names a node outside 0…{n - 1}", by_row=True)
         self._refuse(self.edge_i == self.edge_j, "joins a node to itself; remove it, it says nothing about poses")
-        self._refuse(~np.all(np.isfinite(self.j_from_i_wxyz), axis=1), "has a rotation that is not finite")
+        finite = np.isfinite(self.j_from_i_wxyz)
+        if not finite.all():
+            self._refuse(~np.all(finite, axis=1), "has a rotation that is not finite")
         self._refuse(
-            np.abs(np.linalg.norm(self.j_from_i_wxyz, axis=1) - 1.0) > 1e-3,
+            np.abs(length - 1.0) > 1e-3,
             "has a quaternion whose length is not 1 (within 0.001); check its order and normalise it",
         )
         given = np.isfinite(self.j_from_i_t)
-        self._refuse(
-            np.any(given, axis=1) & ~np.all(given, axis=1),
-            "has a translation that is partly NaN or infinite; give three numbers, or three NaN for rotation only",
-        )
-        self._refuse(np.any(np.isinf(self.j_from_i_t), axis=1), "has an infinite translation")
+        if not given.all():
+            self._refuse(
+                np.any(given, axis=1) & ~np.all(given, axis=1),
+                "has a translation that is partly NaN or infinite; give three numbers, or three NaN for rotation only",
+            )
+            self._refuse(np.any(np.isinf(self.j_from_i_t), axis=1), "has an infinite translation")
         self._refuse(
             _not_psd(self.concentration), "has a rotation concentration that is not finite and positive semi-definite"
         )
@@ -784,12 +789,20 @@ def _as_matrices(value: Array) -> Array:
 
 def _not_psd(value: Array) -> Mask:
     """Which of (m,), (m, 3) or (m, 3, 3) precisions are not finite and positive semi-definite."""
+    if value.ndim == 3:
+        return precision.by_chunks(_are_not_psd, value)
     flat = value.reshape(len(value), int(np.prod(value.shape[1:])))
-    finite = np.all(np.isfinite(flat), axis=1)
-    if value.ndim < 3:
-        return np.asarray(~finite | np.any(flat < 0.0, axis=1))
+    if np.all(np.isfinite(flat)) and np.all(flat >= 0.0):
+        return np.zeros(len(value), dtype=bool)
+    return np.asarray(~np.all(np.isfinite(flat), axis=1) | np.any(flat < 0.0, axis=1))
+
+
+def _are_not_psd(value: Array) -> Mask:
+    finite = np.all(np.isfinite(value), axis=(1, 2))
     safe = np.where(finite[:, None, None], value, 0.0)
     scale = np.max(np.abs(safe), axis=(1, 2), initial=0.0)
     asymmetric = np.max(np.abs(safe - np.swapaxes(safe, 1, 2)), axis=(1, 2), initial=0.0) > 1e-9 * scale
-    lowest = np.linalg.eigvalsh(safe)[:, 0] if len(safe) else np.empty(0)
-    return np.asarray(~finite | asymmetric | (lowest < -1e-9 * scale))
+    rounding = np.where(scale > 0.0, 0.5e-9 * scale, 1.0)
+    if precision.have_roots(safe + rounding[:, None, None] * np.eye(3)):
+        return np.asarray(~finite | asymmetric)
+    return np.asarray(~finite | asymmetric | (np.linalg.eigvalsh(safe)[:, 0] < -1e-9 * scale))

@@ -56,9 +56,9 @@ class Poses:
                 raise GraphError(
                     f"{name} of {len(self.ids)} poses must have shape ({len(self.ids)}, {width}), not {value.shape}"
                 )
-            bad = np.flatnonzero(~np.all(np.isfinite(value), axis=1))
-            if len(bad):
-                raise GraphError(f"the {name} of node {self.ids[bad[0]]!r} is not finite")
+            finite = np.isfinite(value)
+            if not finite.all():
+                raise GraphError(f"the {name} of node {self.ids[int(finite.all(axis=1).argmin())]!r} is not finite")
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         if len(self.index) != len(self.ids):
@@ -121,6 +121,8 @@ class Poses:
 
     def select(self, ids: Sequence[NodeId]) -> Poses:
         """The poses of ``ids``, in that order."""
+        if tuple(ids) == self.ids:
+            return self
         try:
             rows = np.fromiter((self.index[name] for name in ids), dtype=np.int64, count=len(ids))
         except KeyError as missing:

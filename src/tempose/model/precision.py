@@ -19,12 +19,13 @@ Matrices are first scaled to unit diagonal, so that precisions of any size (1e-1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from tempose._support.words import plural
-from tempose._typing import Array, Mask
+from tempose._typing import AnyArray, Array, Mask
 from tempose.geometry import quaternion as quat
 
 SMALLEST = 1e-100  # a smaller positive precision would overflow as a variance
@@ -32,6 +33,10 @@ ROUND = 1.0 + 1e-9  # up to this ratio between axes a matrix is a multiple of th
 JOINT_ROUNDING = (
     1e-6  # a joint information of unit diagonal that is written with six digits may be this far from semi-definite
 )
+
+CLEAR = 1e-9
+"""A matrix of unit diagonal whose eigenvalues are above this is positive definite, whatever rounding did."""
+_CHUNK = 1000  # matrices
 
 # where the rotation and the translation of an edge are in its joint information, by dimension
 ROTATION = {2: np.array([2]), 3: np.array([0, 1, 2])}
@@ -48,20 +53,47 @@ def _scaled(blocks: Array) -> tuple[Array, Array]:
 
     A diagonal entry that is not positive is compared with the largest entry of its matrix.
     """
-    diagonal = np.diagonal(blocks, axis1=1, axis2=2)
-    largest = np.max(np.abs(blocks), axis=(1, 2), initial=0.0)
-    root = np.sqrt(np.where(diagonal > 0.0, diagonal, np.where(largest > 0.0, largest, 1.0)[:, None]))
-    ratio = (blocks / root[:, :, None]) / root[:, None, :]
-    return np.clip(ratio, -2.0, 2.0), root  # an off-diagonal beyond ±1 is indefinite, however far beyond
+    d = blocks.shape[-1]
+    root = np.array(np.diagonal(blocks, axis1=1, axis2=2))
+    if not np.all(root > 0.0):
+        largest = np.max(np.abs(blocks), axis=(1, 2), initial=0.0)
+        root = np.where(root > 0.0, root, np.where(largest > 0.0, largest, 1.0)[:, None])
+    root = np.sqrt(root)
+    ratio = blocks / np.repeat(root, d, axis=1).reshape(blocks.shape)
+    ratio /= np.tile(root, (1, d)).reshape(blocks.shape)
+    return np.clip(ratio, -2.0, 2.0, out=ratio), root  # an off-diagonal beyond ±1 is indefinite, however far beyond
 
 
 def lowest(blocks: Array) -> Array:
-    """Smallest eigenvalue (m,) after scaling to unit diagonal: > 0 positive definite, < 0 indefinite."""
-    out = np.ones(len(blocks))
+    """Smallest eigenvalue (m,) after scaling to unit diagonal, or :data:`CLEAR` if it is above: < 0 indefinite."""
+    return by_chunks(_lowest, blocks)
+
+
+def _lowest(blocks: Array) -> Array:
+    out = np.full(len(blocks), CLEAR)
     some = np.flatnonzero(~is_multiple_of_identity(blocks) | ~(blocks[:, 0, 0] > 0.0))
-    if len(some):
-        out[some] = np.linalg.eigvalsh(_scaled(blocks[some])[0])[:, 0]
+    ratio = _scaled(blocks[some])[0]
+    if not have_roots(ratio - CLEAR * np.eye(blocks.shape[1])):
+        out[some] = np.minimum(np.linalg.eigvalsh(ratio)[:, 0], CLEAR)
     return out
+
+
+def have_roots(blocks: Array) -> bool:
+    """Whether all matrices (m, d, d) have a Cholesky factor: much cheaper than eigenvalues, and mostly all there is to ask."""
+    try:
+        np.linalg.cholesky(blocks)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def by_chunks(function: Callable[..., AnyArray], *columns: Array) -> AnyArray:
+    """What a function makes of the rows of arrays (m, …), so many at a time that they stay in the processor's cache."""
+    m = len(columns[0])
+    if m <= _CHUNK:
+        return function(*columns)
+    parts = [function(*(column[k : k + _CHUNK] for column in columns)) for k in range(0, m, _CHUNK)]
+    return np.concatenate(parts)
 
 
 def is_definite(blocks: Array) -> Mask:
@@ -100,6 +132,8 @@ def is_multiple_of_identity(blocks: Array) -> Mask:
     for a in range(d):
         for b in range(d):
             same &= blocks[:, a, b] == (first if a == b else 0.0)
+        if not same.any():
+            break
     return same
 
 
@@ -117,7 +151,10 @@ def trace_rule(blocks: Array) -> Array:
 
 def simplest(blocks: Array) -> Array:
     """The matrices as scalars (m,) if each is a multiple of the identity, else unchanged (m, 3, 3)."""
-    return trace_rule(blocks) if bool(np.all(spread(blocks) <= ROUND)) else blocks
+    for k in range(0, len(blocks), _CHUNK):
+        if not np.all(spread(blocks[k : k + _CHUNK]) <= ROUND):
+            return blocks
+    return trace_rule(blocks)
 
 
 def joined(given: Array, added: Array, axes: int) -> Array:
@@ -135,6 +172,10 @@ def joined(given: Array, added: Array, axes: int) -> Array:
 
 def turned(blocks: Array, wxyz: Array) -> Array:
     """``R B Rᵀ``, symmetric to the last bit; multiples of the identity are left as they are."""
+    return by_chunks(_turned, blocks, wxyz)
+
+
+def _turned(blocks: Array, wxyz: Array) -> Array:
     some = np.flatnonzero(~is_multiple_of_identity(blocks))
     if not len(some):
         return blocks
@@ -186,33 +227,33 @@ def complement(information: Array, kept: Array, other: Array) -> Array:
 
     Never less than nothing: what rounding makes negative is zero.
     """
-    block = information[:, kept[:, None], kept]
+    return by_chunks(lambda part: _complement(part, kept, other)[0], information)
+
+
+def _complement(information: Array, kept: Array, other: Array) -> tuple[Array, Array]:
+    """The same, and how the others follow from the kept (m, o, k): ``Ω_oo⁻¹ Ω_ok``, zeros where nothing ties them."""
+    out, follows = information[:, kept[:, None], kept], np.zeros((len(information), len(other), len(kept)))
     some = np.flatnonzero(np.any(information[:, kept[:, None], other], axis=(1, 2)))
     if not len(some):
-        return block
+        return out, follows
     ratio, root = _scaled(information[some])
     cross = ratio[:, other[:, None], kept]
     inverse = np.linalg.pinv(ratio[:, other[:, None], other], rcond=1e-12, hermitian=True)
     left = ratio[:, kept[:, None], kept] - np.swapaxes(cross, 1, 2) @ inverse @ cross
     left = 0.5 * (left + np.swapaxes(left, 1, 2))
-    values, vectors = np.linalg.eigh(left)
-    clipped = (vectors * np.where(values > 1e-13, values, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    left = np.where((values[:, 0] > 1e-13)[:, None, None], left, 0.5 * (clipped + np.swapaxes(clipped, 1, 2)))
-    out = np.array(block)
+    if not have_roots(left - CLEAR * np.eye(len(kept))):
+        values, vectors = np.linalg.eigh(left)
+        clipped = (vectors * np.where(values > 1e-13, values, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        left = np.where((values[:, 0] > 1e-13)[:, None, None], left, 0.5 * (clipped + np.swapaxes(clipped, 1, 2)))
     out[some] = left * root[:, kept, None] * root[:, None, kept]
-    return out
+    follows[some] = (inverse @ cross) * root[:, None, kept] / root[:, other, None]
+    return out, follows
 
 
 def split(information: Array) -> tuple[Array, Array, Array]:
     """Λ, P and B (m, 3, 3) of joint informations (m, 6, 6): see the module."""
-    concentration = 2.0 * complement(information, ROTATION[3], TRANSLATION[3])
-    coupling = np.zeros((len(information), 3, 3))
-    some = np.flatnonzero(is_correlated(information))
-    if len(some):
-        ratio, root = _scaled(information[some])
-        inverse = np.linalg.pinv(ratio[:, 3:, 3:], rcond=1e-12, hermitian=True)
-        coupling[some] = (inverse @ ratio[:, 3:, :3]) * root[:, None, :3] / root[:, 3:, None]
-    return concentration, np.array(information[:, 3:, 3:]), coupling
+    both = by_chunks(lambda part: np.stack(_complement(part, ROTATION[3], TRANSLATION[3]), axis=1), information)
+    return 2.0 * both[:, 0], np.array(information[:, 3:, 3:]), both[:, 1]
 
 
 def joint(concentration: Array, precision: Array, coupling: Array | None) -> Array:
@@ -265,6 +306,25 @@ def noise(information: Array, wxyz: Array, dimension: int = 3) -> EdgeNoise:
     if tied is not None:
         tied[:, 2, :], tied[:, :, :2] = 0.0, 0.0
     return EdgeNoise(concentration[:, 2, 2], plane if plane.ndim == 1 else precision, tied)
+
+
+def plain_noise(information: Array, dimension: int = 3) -> EdgeNoise | None:
+    """What a graph takes if every joint information (m, 6, 6) is one number of rotation and one of translation, neither 0.
+
+    What :func:`noise`, :func:`marginal_numbers` and :func:`block_numbers` give then, to the bit; ``None`` if one is not so.
+    """
+    rotation, shift = ROTATION[dimension], TRANSLATION[dimension]
+    numbers, chunk = np.empty((2, len(information))), 10 * _CHUNK
+    for k in range(0, len(information), chunk):
+        part = information[k : k + chunk]
+        diagonal = np.diagonal(part, axis1=1, axis2=2).T
+        for axes, first in zip((rotation, shift), numbers[:, k : k + chunk], strict=True):
+            first[:] = diagonal[axes[0]]
+            if not np.all(first >= SMALLEST) or not all(np.all(diagonal[a] == first) for a in axes[1:]):
+                return None
+        if np.count_nonzero(part) != len(part) * (len(rotation) + len(shift)):
+            return None
+    return EdgeNoise(2.0 * numbers[0], numbers[1], None)
 
 
 def marginal_numbers(information: Array, dimension: int = 3) -> EdgeNoise:

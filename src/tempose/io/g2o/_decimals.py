@@ -116,12 +116,12 @@ def bits_of(w: np.uint64, q: int, high_five: np.uint64, low_five: np.uint64) -> 
 
 @inlined
 def _is_digit(byte: np.uint8) -> bool:
-    return byte >= _ZERO and byte <= _ZERO + 9
+    return bool(byte >= _ZERO and byte <= _ZERO + 9)
 
 
 @inlined
 def _ends_a_word(byte: np.uint8) -> bool:
-    return byte <= _BLANK and (byte == _BLANK or byte == _NEWLINE or byte == _TAB or byte == _RETURN)
+    return bool(byte in (_BLANK, _NEWLINE, _TAB, _RETURN))
 
 
 @inlined
@@ -132,7 +132,7 @@ def _leading_digits(word: np.uint64) -> tuple[int, np.uint64]:
     count = 8
     if other != np.uint64(0):
         before = (other & (~other + _U1)) - _U1
-        count = np.int64(((before & _LOW_BITS) * _LOW_BITS) >> np.uint64(56)) - 1
+        count = int(((before & _LOW_BITS) * _LOW_BITS) >> np.uint64(56)) - 1
         if count == 0:
             return 0, np.uint64(0)
         word <<= np.uint64(64 - 8 * count)  # zeros in front

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -170,7 +171,7 @@ class Tagged(Mapping[str, TagLines]):
 
 def lines_by_tag(path: PathLike) -> Tagged:
     """The lines of a file, by their tags; the usual ones of a large file as numbers."""
-    if bulk.is_large(path, LARGE):
+    if bulk.is_large(path, LARGE) and sys.byteorder == "little":  # as digits are added up
         try:
             return _in_bulk(path)
         except bulk.UnusualError:

@@ -78,7 +78,7 @@ def vertices_of(tagged: Tagged, numbers: NumberReader, notices: list[str]) -> Ve
         all_of = all_of.keep(np.argsort(all_of.line, kind="stable"))
     line, ids = all_of.line, all_of.ids
     all_of = replace(all_of, wxyz=unit_quaternions(numbers.path, line, all_of.wxyz, "vertices", notices))
-    _, first = np.unique(ids, return_index=True)
+    first = np.arange(len(ids)) if np.all(ids[1:] > ids[:-1]) else np.unique(ids, return_index=True)[1]
     if len(first) < len(ids):
         row_of: dict[int, int] = {}
         for k, name in enumerate(ids.tolist()):

@@ -39,6 +39,17 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.measurements import origin_of
 from tempose.model.poses import Poses
 
+_COUNTS = (
+    "singular_edges",
+    "rotation_only_edges",
+    "translation_only_edges",
+    "dropped_edges",
+    "correlated_edges",
+    "indefinite_edges",
+    "reduced_edges",
+)
+"""What is counted of edges whose informations are not one number of rotation and one of translation."""
+
 
 def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     """Read a pose graph; see :mod:`tempose.io.g2o` for columns and equations, :class:`ReadOptions` for the choices."""
@@ -58,9 +69,9 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         raise ParseError(path, None, f"no edges found: {expected}{what_there_is(tagged)}")
     dimension = _dimension(path, vertices, edges)
     edges = _points_of_poses(vertices, edges)
-    index, landmarks, initial = _nodes(path, vertices, edges, notices)
+    nodes, landmarks, initial = _nodes(path, vertices, edges, notices)
     for line, name in fixed:
-        if name not in index:
+        if not np.any(nodes == name):
             raise ParseError(path, line, f"FIX names node {name}, which no VERTEX or EDGE line mentions")
 
     origin = origin_of(np.concatenate([vertices.position, edges.t[edges.absolute & edges.has_point]]))
@@ -68,15 +79,17 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         vertices = replace(vertices, position=exact_difference(tagged.words(vertices.line, vertices.span), origin))
         edges = _shifted(tagged, edges, origin)
         initial = None if initial is None else vertices.poses()
-    counts: dict[str, int] = {}
-    edges = _refuse_and_drop(path, edges, dimension, options, notices, counts)
-    noise = _noise(edges, dimension, options, notices, counts)
+    noise = precisions.plain_noise(edges.information, dimension)
+    counts, t = dict.fromkeys(_COUNTS, 0), edges.t
+    if noise is None:
+        edges = _refuse_and_drop(path, edges, dimension, options, notices, counts)
+        noise = _noise(edges, dimension, options, notices, counts)
+        t = np.where(precisions.is_zero(edges.information[:, 3:, 3:])[:, None], np.nan, edges.t)
     if options.sigma_rot_deg is not None or options.sigma_trans is not None:
         notices.append("the given standard deviations were not used: the file has information matrices of its own")
-    names: list[NodeId] = [*index, *([WORLD] if edges.absolute.any() else [])]
-    numbered = np.fromiter(index, dtype=np.int64, count=len(index))
-    source = _rows_in(numbered, edges.source)
-    target = np.where(edges.absolute, len(index), _rows_in(numbered, edges.target, ~edges.absolute))
+    names: list[NodeId] = [*nodes.tolist(), *([WORLD] if edges.absolute.any() else [])]
+    source = _rows_in(nodes, edges.source)
+    target = np.where(edges.absolute, len(nodes), _rows_in(nodes, edges.target, ~edges.absolute))
     held = tuple(dict.fromkeys(name for _, name in fixed))
     known = vertices.poses() if initial is None or len(initial) < len(vertices.ids) else initial
     lost = [(line, name) for line, name in fixed if name not in known]
@@ -88,7 +101,7 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
         source,
         target,
         edges.wxyz,
-        np.where(precisions.is_zero(edges.information[:, 3:, 3:])[:, None], np.nan, edges.t),
+        t,
         *noise[:2],
         initial=initial,
         fixed=held,
@@ -199,8 +212,8 @@ def _landmarks_and_poses(vertices: VertexLines, edges: EdgeLines) -> tuple[dict[
 
 def _nodes(
     path: PathLike, vertices: VertexLines, edges: EdgeLines, notices: list[str]
-) -> tuple[dict[NodeId, int], tuple[NodeId, ...], Poses | None]:
-    """Row of each node, vertices first, the landmarks among them, and the vertices as a start if every node has one."""
+) -> tuple[Index, tuple[NodeId, ...], Poses | None]:
+    """Ids of the nodes (n,), vertices first, the landmarks among them, and the vertices as a start if every node has one."""
     points, posed = _landmarks_and_poses(vertices, edges)
     for name in sorted(set(points) & set(posed), key=lambda k: max(points[k], posed[k])):
         first, second = sorted([(points[name], "a landmark"), (posed[name], "a pose")])
@@ -213,26 +226,25 @@ def _nodes(
     relative = ~edges.absolute
     joined = _distinct(np.concatenate([edges.source[relative], edges.target[relative]]))
     added = joined[~np.isin(joined, shown)]  # in the order of their numbers, whichever edge comes first
-    names: list[NodeId] = [*shown.tolist(), *added.tolist()]
-    index = dict(zip(names, range(len(names)), strict=True))
+    nodes = np.concatenate([shown, added])
     declared, missing = len(shown), len(added)
-    for k in np.flatnonzero(edges.absolute):
-        if edges.source[k] not in index:
-            why = f"the prior is of node {edges.source[k]}, which no VERTEX or EDGE line mentions"
-            raise ParseError(path, int(edges.line[k]), why)
-    landmarks = tuple(name for name in index if name in points) if points else ()
+    single = np.flatnonzero(edges.absolute)
+    for k in single[~np.isin(edges.source[single], nodes)]:
+        why = f"the prior is of node {edges.source[k]}, which no VERTEX or EDGE line mentions"
+        raise ParseError(path, int(edges.line[k]), why)
+    landmarks = tuple(name for name in nodes.tolist() if name in points) if points else ()
     if missing == 0:
-        return index, landmarks, vertices.poses()
+        return nodes, landmarks, vertices.poses()
     if declared == 0:
         notices.append(f"no VERTEX lines: {plural(missing, 'node')} taken from the edges")
     else:
-        first_new = names[declared]
+        first_new = int(nodes[declared])
         line = edges.line[np.flatnonzero((edges.source == first_new) | (edges.target == first_new))[0]]
         notices.append(
             f"{plural(missing, 'node')} without a VERTEX line (first: {first_new} in line {line}) taken from the edges; "
             "the vertices are not complete and not used as a start"
         )
-    return index, landmarks, None
+    return nodes, landmarks, None
 
 
 def _distinct(names: Index) -> Index:
@@ -313,7 +325,8 @@ def _judge_correlations(
     some = np.flatnonzero(precisions.is_correlated(edges.information))
     counts["correlated_edges"] = len(some)
     whole = edges.information[some]
-    indefinite = some[precisions.is_jointly_indefinite(whole)]
+    least = precisions.lowest(whole)
+    indefinite = some[least < -precisions.JOINT_ROUNDING]
     counts["indefinite_edges"] = len(indefinite)
     hint = "; its diagonal blocks are not: --precision se-sync uses these alone"
     if len(indefinite) and options.precision != "se-sync":
@@ -324,7 +337,8 @@ def _judge_correlations(
             f"{plural(len(indefinite), 'edge')} with an indefinite information matrix (first: line {line}); "
             "only its diagonal blocks, which are positive definite, are used"
         )
-    tied = some[precisions.ties_the_unmeasured(whole)]
+    faint = least < precisions.CLEAR  # of others something is left
+    tied = some[faint][precisions.ties_the_unmeasured(whole[faint])]
     if len(tied) and options.precision == "full":
         why = "the information matrix is singular: it ties the translation to a rotation that it does not measure"
         raise ParseError(path, int(edges.line[tied[0]]), f"{why}; --precision se-sync uses its diagonal blocks alone")
@@ -340,7 +354,6 @@ def _noise(
     edges: EdgeLines, dimension: int, options: ReadOptions, notices: list[str], counts: dict[str, int]
 ) -> precisions.EdgeNoise:
     """How sure the edges are, in the frame of their target, as ``options.precision`` asks."""
-    counts["reduced_edges"] = 0
     if options.precision == "full":
         return precisions.noise(edges.information, edges.turn, dimension)
     if options.precision == "se-sync":
