@@ -73,6 +73,31 @@ def test_tables_of_another_solve_do_not_stay(tmp_path: Path) -> None:
     assert tempose.Solution.load(tmp_path).graph.node_ids == tuple("abcdef")
 
 
+@pytest.mark.parametrize("draws", [0, 8])
+def test_a_graph_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: int) -> None:
+    """What a run that goes on needs, what is known before any draws, and the result: one table of the graph for all."""
+    text, made = result_directory.csvfile.graph_text, []
+
+    def counted(graph: PoseGraph) -> str:
+        made.append(graph)
+        return text(graph)
+
+    monkeypatch.setattr(result_directory.csvfile, "graph_text", counted)
+    how = {**HOW, "draws": draws}
+    solution = tempose.solve(graph(), directory=tmp_path, on_optimum=lambda found: found.save(tmp_path), **how)
+    solution.save(tmp_path)
+    assert len(made) == 1
+    written = (tmp_path / "graph.csv").read_bytes()
+    (tmp_path / "graph.csv").write_bytes(written[::-1])  # by somebody else
+    solution.save(tmp_path)
+    assert len(made) == 2 and (tmp_path / "graph.csv").read_bytes() == written
+    solution.save(tmp_path / "elsewhere")
+    assert len(made) == 3 and (tmp_path / "elsewhere" / "graph.csv").read_bytes() == written
+    (tmp_path / "elsewhere" / "graph.csv").unlink()
+    solution.save(tmp_path / "elsewhere")
+    assert len(made) == 4 and tempose.Solution.load(tmp_path / "elsewhere").graph.n_edges == solution.graph.n_edges
+
+
 READ_BACK = ("result.json", "graph.csv", "poses.csv", "trace.npy", "draws/draws.json", "draws/chain-00.f64",
              "draws/chain-01.energy.f64", "draws/chain-00.cost.f64", "draws/chain-00.state.npz")  # fmt: skip
 

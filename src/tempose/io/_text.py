@@ -115,6 +115,15 @@ def number_text(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+def number_rows(values: Array) -> list[list[str]]:
+    """:func:`number_text` of all numbers of an array (k, d), in one go."""
+    k, d = values.shape
+    if not d or not k:
+        return [[] for _ in range(k)]
+    words = f"{values.ravel().tolist()!r}, "[1:].replace("]", "").replace(".0, ", ", ").split(", ")
+    return [words[first : first + d] for first in range(0, k * d, d)]
+
+
 _DIGITS = Context(prec=60)
 
 
@@ -123,6 +132,14 @@ def exact_sum_text(value: float, origin: float) -> str:
     if not origin:
         return number_text(value)
     return format(_DIGITS.add(Decimal(repr(value)), Decimal(int(origin))), "f")
+
+
+def point_rows(position: Array, origin: Array | None) -> list[list[str]]:
+    """Positions (k, d) plus an origin, as text with all digits."""
+    if origin is None or not np.any(origin):
+        return number_rows(position)
+    shift = origin[: position.shape[1]].tolist()
+    return [[exact_sum_text(x, o) for x, o in zip(row, shift, strict=True)] for row in position.tolist()]
 
 
 def exact_difference(tokens: Array, origin: Array) -> Array:

@@ -31,6 +31,7 @@ from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeGuard
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from tempose._support.tables import csv_text
 from tempose._typing import Array, Mask
 from tempose.errors import DrawsError, FileError, GraphError, TemposeError
 from tempose.io import csvfile, g2o, tum
-from tempose.io._text import LARGEST, utf8
+from tempose.io._text import LARGEST, point_rows, utf8
 from tempose.io.options import ReadOptions
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import POSE_COLUMNS, Poses
@@ -84,10 +85,41 @@ class StoredResult:
     nodes: Mapping[str, Any] = field(default_factory=dict)
 
 
+class _Written:
+    """Graphs that this process has written, and where: a graph cannot change, and its table takes longest of all files."""
+
+    def __init__(self) -> None:
+        self._of: WeakKeyDictionary[PoseGraph, tuple[Path, tuple[int, ...], str]] = WeakKeyDictionary()
+
+    def note(self, path: Path, graph: PoseGraph, content: str) -> None:
+        """Remember a file that has just been written, and the checksum of its content."""
+        self._of[graph] = path.resolve(), self._state(path), content
+
+    def checksum(self, path: Path, graph: PoseGraph) -> str | None:
+        """Of a file that holds this graph and that nobody has touched since it was written; else ``None``."""
+        there, state, content = self._of.get(graph, (None, (), ""))
+        return content if there == path.resolve() and path.exists() and self._state(path) == state else None
+
+    @staticmethod
+    def _state(path: Path) -> tuple[int, ...]:
+        found = path.stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+_written = _Written()
+
+
 def write_result(
-    home: Path, result: StoredResult, pose_columns: Table = ((), ()), tables: Mapping[str, Table] | None = None
+    home: Path,
+    result: StoredResult,
+    pose_columns: Table = ((), ()),
+    tables: Mapping[str, Table] | None = None,
+    for_others: bool = True,
 ) -> None:
-    """Write a result; ``pose_columns`` stand beside the poses, ``tables`` are further files by their names."""
+    """Write a result; ``pose_columns`` stand beside the poses, ``tables`` are further files by their names.
+
+    ``for_others``: with the estimate in formats of other programs, which nobody reads back.
+    """
     make_directory(home)
     graph = result.graph
     shown = result.estimate.select(graph.reported)
@@ -105,18 +137,29 @@ def write_result(
         "covariances.npz": result.nodes,
         "likelihood.npz": {} if result.likelihood is None else asdict(result.likelihood),
     }
+    graph_file = home / "graph.csv"
+    unchanged = _written.checksum(graph_file, graph)
     read_back = {
-        "graph.csv": utf8(csvfile.graph_text(graph)),
+        **({"graph.csv": utf8(csvfile.graph_text(graph))} if unchanged is None else {}),
         "poses.csv": texts["poses.csv"],
         "trace.npy": trace.getvalue(),
         **{name: array_bytes(saved) for name, saved in arrays.items() if saved},
     }
     checksums = {name: [checksum(data)] for name, data in read_back.items()}
+    if unchanged is not None:
+        checksums = {"graph.csv": [unchanged], **checksums}
     try:
         _make_way(home, result.facts.get("fingerprint"), checksums)
-        _write_for_others(home, shown, graph)
+        if for_others:
+            _write_for_others(home, shown, graph)
+        if (
+            unchanged is not None and _written.checksum(graph_file, graph) is None
+        ):  # it was of another solve, and is gone
+            read_back["graph.csv"] = utf8(csvfile.graph_text(graph))
         for name, data in {**read_back, **texts}.items():
             write_atomically(home / name, data)
+        if "graph.csv" in read_back:
+            _written.note(graph_file, graph, checksums["graph.csv"][0])
         for old in [home / name for name in arrays if name not in read_back] + _numbered(home):
             if old.name not in texts:
                 old.unlink(missing_ok=True)
@@ -301,7 +344,7 @@ def with_poses(poses: Poses, more: Table = ((), ()), planar: bool = False, world
     theta = [np.degrees(2.0 * np.arctan2(np.where(w < 0.0, -z, z), np.abs(w)))] if planar else []
     position: list[Any] = list(poses.position.T)
     if world_origin is not None and np.any(world_origin):
-        position = [list(column) for column in zip(*csvfile.point_texts(poses.position, world_origin), strict=True)]
+        position = [list(column) for column in zip(*point_rows(poses.position, world_origin), strict=True)]
     return header, [list(map(csvfile.name_text, poses.ids)), *position, *poses.wxyz.T, *theta, *more[1]]
 
 

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import numpy as np
-
 from tempose._typing import Array, NodeId, PathLike
 from tempose.errors import GraphError, ParseError
 from tempose.io._text import (
     NumberReader,
     content_lines,
-    exact_sum_text,
     integer_ids,
-    number_text,
+    number_rows,
+    point_rows,
     read_text,
     unit_quaternions,
     write_text,
@@ -69,13 +67,9 @@ def write_poses(path: PathLike, poses: Poses, world_origin: Array | None = None)
         if isinstance(name, str) and not _is_number(name):
             raise GraphError(f"node {name!r} is no timestamp, and TUM files name nodes by timestamps; write .csv")
     integer_ids([name for name in poses.ids if isinstance(name, int)], "TUM")
-    origin = np.zeros(3) if world_origin is None else world_origin
-    lines = []
-    for name, position, turn in zip(
-        poses.ids, poses.position.tolist(), poses.wxyz[:, [1, 2, 3, 0]].tolist(), strict=True
-    ):
-        point = [exact_sum_text(x, o) for x, o in zip(position, origin.tolist(), strict=True)]
-        lines.append(" ".join([str(name), *point, *map(number_text, turn)]))
+    turns = number_rows(poses.wxyz[:, [1, 2, 3, 0]])
+    rows = zip(poses.ids, point_rows(poses.position, world_origin), turns, strict=True)
+    lines = [" ".join([str(name), *point, *turn]) for name, point, turn in rows]
     write_text(path, "\n".join(["# " + " ".join(_COLUMNS), *lines]) + "\n")
 
 

@@ -50,7 +50,7 @@ def save(solution: Answers, home: Path, *, bare: bool, record: Mapping[str, Any]
         },
     )
     if bare:
-        write_result(home, stored)
+        write_result(home, stored, for_others=False)
         return home
     tables = {"edges.csv": _edge_table(solution)}
     for k, mode in enumerate(solution.modes.modes if solution.modes is not None else ()):

@@ -55,7 +55,7 @@ from __future__ import annotations
 
 from tempose.io.csvfile.reading import read_graph, read_poses, read_vertices
 from tempose.io.csvfile.tables import FORMAT, NamedColumns, header, name_text
-from tempose.io.csvfile.writing import graph_text, point_texts, write_graph, write_poses
+from tempose.io.csvfile.writing import graph_text, write_graph, write_poses
 
 __all__ = [
     "FORMAT",
@@ -63,7 +63,6 @@ __all__ = [
     "graph_text",
     "header",
     "name_text",
-    "point_texts",
     "read_graph",
     "read_poses",
     "read_vertices",

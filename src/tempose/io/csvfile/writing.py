@@ -9,8 +9,9 @@ import numpy as np
 from tempose._support.tables import csv_lines
 from tempose._typing import Array, Mask, NodeId, PathLike
 from tempose.io._text import (
-    exact_sum_text,
+    number_rows,
     number_text,
+    point_rows,
     write_text,
 )
 from tempose.io.csvfile.tables import (
@@ -32,18 +33,10 @@ def write_poses(
 ) -> None:
     """Write a table of poses, ``landmarks`` without an orientation; ``world_origin`` (3,) is added to their positions."""
     points = set(landmarks)
-    position = point_texts(poses.position, world_origin)
-    turns = [[""] * 4 if name in points else q for name, q in zip(poses.ids, _texts(poses.wxyz), strict=True)]
+    position = point_rows(poses.position, world_origin)
+    turns = [[""] * 4 if name in points else q for name, q in zip(poses.ids, number_rows(poses.wxyz), strict=True)]
     rows = ([name_text(name), *p, *q] for name, p, q in zip(poses.ids, position, turns, strict=True))
     write_text(path, csv_lines(["id", *POSE], rows))
-
-
-def point_texts(position: Array, origin: Array | None) -> list[list[str]]:
-    """Positions (n, 3) plus an origin (3,), as text with all digits."""
-    if origin is None or not np.any(origin):
-        return _texts(position)
-    shift = origin.tolist()
-    return [[exact_sum_text(x, o) for x, o in zip(row, shift, strict=True)] for row in position.tolist()]
 
 
 def write_graph(path: PathLike, graph: PoseGraph, poses: Poses | None = None) -> None:
@@ -117,9 +110,9 @@ def _node_rows(
 def _edge_rows(graph: PoseGraph, arm: Array | None, part: slice, name_of: list[str]) -> Iterator[list[str]]:
     """Cells of some edges, one line each."""
     d, origin = graph.dimension, graph.world_origin
-    turns, shifts = _turn_texts(graph.j_from_i_wxyz[part], d), _texts(graph.j_from_i_t[part])
+    turns, shifts = _turn_texts(graph.j_from_i_wxyz[part], d), number_rows(graph.j_from_i_t[part])
     fixes = np.flatnonzero(graph.edge_j[part] == (-1 if graph.world is None else graph.world))
-    for k, point in zip(fixes.tolist(), point_texts(np.nan_to_num(graph.j_from_i_t[part][fixes]), origin), strict=True):
+    for k, point in zip(fixes.tolist(), point_rows(np.nan_to_num(graph.j_from_i_t[part][fixes]), origin), strict=True):
         shifts[k] = point
     groups = [columns for _, columns in _edge_cells(graph, arm, part)]
     ends = zip(graph.edge_i[part].tolist(), graph.edge_j[part].tolist(), strict=True)
@@ -147,9 +140,9 @@ def _edge_cells(graph: PoseGraph, arm: Array | None, part: slice) -> list[tuple[
     if graph.coupling is not None:
         coupling = graph.coupling[part]
         values = coupling.reshape(len(coupling), 9) if d == 3 else coupling[:, :2, 2]
-        groups.append((COUPLING[d], _where(np.any(coupling, axis=(1, 2)), _texts(values))))
+        groups.append((COUPLING[d], _where(np.any(coupling, axis=(1, 2)), number_rows(values))))
     if arm is not None:
-        groups.append((ARM[d], _where(np.any(arm[part], axis=1), _texts(arm[part, :d]))))
+        groups.append((ARM[d], _where(np.any(arm[part], axis=1), number_rows(arm[part, :d]))))
     if graph.inlier_prior is not None:
         texts = [["" if np.isnan(x) else number_text(x)] for x in graph.inlier_prior[part].tolist()]
         groups.append((["inlier_prior"], texts))
@@ -166,17 +159,13 @@ def _at_identity(poses: Poses | None) -> bool:
 
 
 def _turn_texts(wxyz: Array, d: int) -> list[list[str]]:
-    return _texts(wxyz if d == 3 else 2.0 * np.arctan2(wxyz[:, 3:], wxyz[:, :1]))
+    return number_rows(wxyz if d == 3 else 2.0 * np.arctan2(wxyz[:, 3:], wxyz[:, :1]))
 
 
 def _pose_texts(poses: Poses, d: int, origin: Array) -> list[list[str]]:
     """Cells of the pose of each node: rotation, then position."""
-    points = point_texts(poses.position, origin)
+    points = point_rows(poses.position, origin)
     return [[*turn, *point[:d]] for turn, point in zip(_turn_texts(poses.wxyz, d), points, strict=True)]
-
-
-def _texts(values: Array) -> list[list[str]]:
-    return [[number_text(x) for x in row] for row in values.tolist()]
 
 
 def _precision_columns(name: str, value: Array, used: Mask, d: int) -> tuple[list[str], list[list[str]]]:
@@ -187,4 +176,4 @@ def _precision_columns(name: str, value: Array, used: Mask, d: int) -> tuple[lis
     else:
         upper = np.triu_indices(d)
         names, values = [f"{name}_{pair}" for pair in PAIRS[d]], value[:, upper[0], upper[1]]
-    return names, _where(used, _texts(values))
+    return names, _where(used, number_rows(values))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from tempose._typing import Array, Index, NodeId, PathLike
 from tempose.errors import GraphError, OptionError
 from tempose.geometry import quaternion as quat
 from tempose.io._text import (
-    exact_sum_text,
     integer_ids,
+    number_rows,
     number_text,
+    point_rows,
     write_text,
 )
 from tempose.io.g2o.lines import (
@@ -31,6 +33,8 @@ from tempose.io.options import ROTATION_INFORMATION
 from tempose.model import precision as precisions
 from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
+
+_AT_ONCE = 10_000  # edges or nodes whose numbers are text at a time
 
 
 def write_graph(
@@ -62,23 +66,32 @@ def write_graph(
         arms.setdefault(0, np.zeros(3))
         lines += [f"{OFFSET} {o} {' '.join(map(number_text, arms[o].tolist()))} 0 0 0 1" for o in sorted(arms)]
     prior = np.full(graph.n_edges, np.nan) if graph.inlier_prior is None else graph.inlier_prior
-    shift = np.where(graph.has_translation[:, None], graph.j_from_i_t, 0.0).tolist()
-    xyzw = graph.j_from_i_wxyz[:, [1, 2, 3, 0]].tolist()
-    angle = (2.0 * np.arctan2(graph.j_from_i_wxyz[:, 3], graph.j_from_i_wxyz[:, 0])).tolist()
-    for k, (i, j, p) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), prior.tolist(), strict=True)):
-        kind = EDGES[tag[k]]
-        d = 2 if kind.planar else 3
-        ends = f"{ids[i]}" if kind.n_ids == 1 else f"{ids[j]} {ids[i]}"
-        point = [number_text(x) for x in shift[k][:d]]
-        if kind.n_ids == 1:
-            point = [exact_sum_text(x, o) for x, o in zip(shift[k][:d], graph.world_origin[:d], strict=True)]
-        turn = {id(POSE): xyzw[k], id(PLANAR): [angle[k]]}.get(id(kind.names), [])
-        upper = information[k][np.ix_(*[_axes_of(kind)] * 2)][np.triu_indices(kind.n_errors)].tolist()
-        where = [str(int(offset[k]))] if kind.offset else []
-        lines.append(" ".join([tag[k], ends, *where, *point, *map(number_text, [*turn, *upper])]))
-        if not np.isnan(p):
-            lines.append(f"{PRIOR} {ends} {number_text(p)}")
+    rows = zip(tag, graph.edge_i.tolist(), graph.edge_j.tolist(), offset.tolist(), prior.tolist(), strict=True)
+    for begin in range(0, graph.n_edges, _AT_ONCE):
+        part = np.arange(begin, min(begin + _AT_ONCE, graph.n_edges))
+        tags = dict.fromkeys(tag[begin : begin + _AT_ONCE])
+        numbers = {name: _number_lines(graph, information, name, part, tag) for name in tags}
+        for name, i, j, o, p in islice(rows, len(part)):
+            kind = EDGES[name]
+            ends = f"{ids[i]}" if kind.n_ids == 1 else f"{ids[j]} {ids[i]}"
+            lines.append(f"{name} {ends}{f' {o}' if kind.offset else ''} {next(numbers[name])}")
+            if not np.isnan(p):
+                lines.append(f"{PRIOR} {ends} {number_text(p)}")
     write_text(path, "\n".join(lines) + "\n")
+
+
+def _number_lines(graph: PoseGraph, information: Array, name: str, part: Index, tag: list[str]) -> Iterator[str]:
+    """The numbers of those of some edges (k,) that have a tag: motion, then information."""
+    kind = EDGES[name]
+    part = np.array([k for k in part.tolist() if tag[k] == name])
+    wxyz, d = graph.j_from_i_wxyz[part], 2 if kind.planar else 3
+    shift = np.where(graph.has_translation[part, None], graph.j_from_i_t[part], 0.0)[:, :d]
+    points = point_rows(shift, graph.world_origin if kind.n_ids == 1 else None)
+    turn = {id(POSE): wxyz[:, [1, 2, 3, 0]], id(PLANAR): 2.0 * np.arctan2(wxyz[:, 3:], wxyz[:, :1])}
+    axes, (a, b) = _axes_of(kind), np.triu_indices(kind.n_errors)
+    upper = information[part][:, axes[a], axes[b]]
+    others = number_rows(np.column_stack([turn.get(id(kind.names), wxyz[:, :0]), upper]))
+    return (" ".join([*point, *other]) for point, other in zip(points, others, strict=True))
 
 
 def _axes_of(kind: LineKind) -> Index:
@@ -172,9 +185,10 @@ def _vertex_lines(poses: Poses, planar: bool, landmarks: Iterable[NodeId], origi
     turns = poses.wxyz[:, [1, 2, 3, 0]]
     if planar:
         turns = 2.0 * np.arctan2(poses.wxyz[:, 3:], poses.wxyz[:, :1])
-    lines = []
-    for name, position, turn in zip(poses.ids, poses.position.tolist(), turns.tolist(), strict=True):
-        point = [exact_sum_text(x, o) for x, o in zip(position, origin.tolist(), strict=True)][: 2 if planar else 3]
-        words = [*point, *([] if name in points else map(number_text, turn))]
-        lines.append(" ".join([tags[name in points], str(name), *words]))
+    lines: list[str] = []
+    for begin in range(0, len(poses), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        position = point_rows(poses.position[part, : 2 if planar else 3], origin)
+        for name, point, turn in zip(poses.ids[part], position, number_rows(turns[part]), strict=True):
+            lines.append(" ".join([tags[name in points], str(name), *point, *([] if name in points else turn)]))
     return lines
