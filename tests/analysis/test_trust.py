@@ -13,6 +13,7 @@ from helpers.two_explanations import contested
 from tempose import describe
 from tempose.analysis.trust import Doubt, Trust
 from tempose.cli import main
+from tempose.optimum.certificate import Proof
 from tempose.report.page import render_page
 from tempose.report.solution_page import report_data
 from tempose.simulation import simulate
@@ -119,6 +120,29 @@ def test_few_draws_are_too_few_and_good_ones_no_doubt(good):
     assert Doubt.DRAWS_TOO_FEW in doubts(few) and few.judgement.trust is Trust.CARE
     many = tempose.solve(good, draws=1200, seed=1)
     assert not doubts(many) and "draws are " in many.headline
+
+
+@pytest.mark.parametrize(
+    ("too_large", "starts", "advised"), [(False, 1, "20"), (False, 20, None), (True, 1, "3"), (True, 3, None)]
+)
+def test_as_many_starts_are_advised_as_somebody_would_wait_for(good, too_large, starts, advised):
+    solution = tempose.solve(good, draws=0)
+    certificate = replace(
+        solution.certificate,
+        status="not certified",
+        certified=False,
+        proof=Proof.NEGATIVE_EIGENVALUE,
+        relative_suboptimality=0.037,
+        too_large=too_large,
+    )
+    solution = replace(solution, certificate=certificate, options=replace(solution.options, starts=starts))
+    assert doubts(solution) == [Doubt.NOT_PROVEN]
+    assert solution.judgement.options == (() if advised is None else ("--starts", advised))
+    page = render_page(report_data(solution))
+    for text in (page, solution.summary()):
+        assert "local optimum, up to 3.7% of U above the best" in text
+        assert ("--starts" in text) == (advised is not None)
+        assert advised is None or f"--starts {advised}" in text
 
 
 def test_doubts_come_back_from_the_file(tmp_path):

@@ -22,6 +22,8 @@ from tempose.optimum.certificate import Certificate, Proof
 
 __all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
 
+STARTS = 20  # to look for a better optimum from, where the staircase could not tell
+FEW_STARTS = 3  # where it was too large a task: each start costs as much as the solve did, which took minutes
 HARDLY_DETERMINED_DEG = 30.0  # per axis: by then a frame of reference has no use
 FAR_OFF = 2.0  # factor by which error bars are too small
 # chosen on: what it means for regions, after one simulated graph with σ stated 0.75 times (experiment verdicts, seed 0)
@@ -140,6 +142,8 @@ class Circumstances:
         Whether there are others worth mentioning.
     robust, noise_estimated, odometry_trusted
         What was asked for already, so that it is not advised again.
+    starts
+        From how many starts the optimum was looked for.
     found
         Doubts that came up in the search for the optimum, with how many each.
     """
@@ -151,6 +155,7 @@ class Circumstances:
     robust: bool = False
     noise_estimated: bool = False
     odometry_trusted: bool = False
+    starts: int = 1
     found: Sequence[tuple[Doubt, float]] = ()
 
 
@@ -263,4 +268,6 @@ def _proof(evidence: Circumstances) -> Iterator[Finding]:
     if proof is None or evidence.robust or proof.certified is not False:
         return
     if proof.proof is Proof.NEGATIVE_EIGENVALUE and proof.relative_suboptimality > 1e-3:
-        yield Finding(Doubt.NOT_PROVEN, Trust.CARE, 100.0 * proof.relative_suboptimality, ("--starts", "20"))
+        enough = FEW_STARTS if proof.too_large else STARTS
+        options = ("--starts", str(enough)) if evidence.starts < enough else ()
+        yield Finding(Doubt.NOT_PROVEN, Trust.CARE, 100.0 * proof.relative_suboptimality, options)

@@ -384,6 +384,7 @@ class Answers:
             robust=robust is not None,
             noise_estimated=self.options.noise == "auto",
             odometry_trusted=robust is not None and robust.trust_odometry is not None,
+            starts=self.options.starts,
             found=self.doubts,
         )
         return judge(self.analysis, evidence)
