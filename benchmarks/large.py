@@ -5,6 +5,8 @@
     python benchmarks/large.py --steps --sizes 10000,30000 --seeds 1,2,3,4,5
     python benchmarks/large.py --steps --sizes 2000 --seeds 21,22,23,24,25 --sigma-rot-deg 6 --completeness 0.02 --alone
     python benchmarks/large.py --steps --files sphere2500,torus3D,parking-garage --alone     # of TEMPOSE_DATA
+    python benchmarks/large.py --steps --sizes 1000,3000 --seeds 1,2,3 --certifiable 600     # beside GTSAM's proof
+    python benchmarks/large.py --orders --sizes 10000,30000,100000,300000 --seeds 1,2,3     # operations of both orders
     python benchmarks/large.py --million            # 10⁶ nodes: optimum, proof, all marginals, memory
 
 All columns of a row are measured in one run; ``--cpu`` takes the time of the processor, all threads together, which says more on
@@ -14,11 +16,17 @@ minimum degree over that of the order kept. ``1→all`` is the time on one threa
 SuperLU gets the same matrix, in its symmetric mode with minimum degree, and so does CHOLMOD (by way of cvxopt, supernodal, in its
 own order, its analysis not counted); GTSAM's time is that of eliminating the linearised graph (``optimize`` of the Gaussian factor
 graph, in its own order).
+
+``--certifiable`` adds GTSAM's Riemannian staircase (``gtsam.RiemannianStaircaseOptimizer``, from 4.3 on) on the same problem,
+rotations and positions, from its own chordal start: an augmented Lagrangian, then a Cholesky factor of the certificate matrix plus
+10⁻³. It runs in a process of its own, which is stopped after so many seconds by the clock. Its default settings stop while
+rotations are still off by 1%; here constraints are asked for to 10⁻⁸.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import resource
 import time
@@ -34,6 +42,7 @@ from scipy.sparse.linalg import splu
 import tempose
 from optimum import gtsam_optimum, gtsam_potential, gtsam_problem
 from tempose._support import parallel
+from tempose.geometry import quaternion as quat
 from tempose.model.gauge import Gauge
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import ordering
@@ -167,8 +176,6 @@ def gtsam_elimination(graph: tempose.PoseGraph, start: tempose.Poses) -> float:
         import gtsam
     except ImportError:
         return float("nan")
-    from tempose.geometry import quaternion as quat
-
     values = gtsam.Values()
     for k, (R, p) in enumerate(zip(quat.to_matrix(start.wxyz), start.position, strict=True)):
         values.insert(k, gtsam.Pose3(gtsam.Rot3(R), p))
@@ -189,10 +196,61 @@ def step_graphs(options: argparse.Namespace) -> Iterator[tuple[str, tempose.Pose
             yield f"{n}, seed {seed}", made.graph, made.truth
 
 
+def certifiable(graph: tempose.PoseGraph, limit: float) -> tuple[float, float, str]:
+    """Seconds of GTSAM's staircase, U of its rounded solution, and its verdict; NaN if it does not end in time."""
+    context = multiprocessing.get_context("spawn")  # threads do not survive a fork
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_certifiable, args=(graph, CLOCK is time.process_time, theirs))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv() if ours.poll(limit) else (np.nan, np.nan, f"more than {limit:.0f} s")
+    except EOFError:
+        return np.nan, np.nan, "failed"
+    finally:
+        process.kill()
+        process.join()
+
+
+def _certifiable(graph: tempose.PoseGraph, cpu: bool, answer: Any) -> None:
+    import gtsam
+    from gtsam.symbol_shorthand import R, T
+
+    clock = time.process_time if cpu else time.perf_counter
+    problem, whole, turns = gtsam.NonlinearFactorGraph(), gtsam_problem(graph), quat.to_matrix(graph.j_from_i_wxyz)
+    for k, (i, j) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)):
+        noise = gtsam.noiseModel.Isotropic.Variance(3, 4.0 / graph.concentration[k])
+        problem.add(gtsam.FrobeniusBetweenFactorRot3(R(j), R(i), gtsam.Rot3(turns[k]), noise))
+        precision = graph.translation_precision[k]
+        problem.add(gtsam.RelativeTranslationFactor3(R(j), T(j), T(i), graph.j_from_i_t[k], precision))
+    began = clock()
+    start, initial = gtsam.InitializePose3.initialize(whole), gtsam.Values()
+    for k in range(graph.n_nodes):
+        pose = start.atPose3(k)
+        initial.insert(R(k), np.asfortranarray(pose.rotation().matrix().T))
+        initial.insert(T(k), pose.translation().reshape(1, 3))
+    settings = gtsam.RiemannianStaircaseParams()
+    settings.pMin, settings.pMax = 3, 10
+    inner = settings.getAlmParams()
+    inner.updatePolicy, inner.initialMuEq = gtsam.AugmentedLagrangianUpdatePolicy.Aggressive, 100.0
+    inner.maxIterations, inner.absoluteViolationTolerance = 200, 1e-8
+    settings.setAlmParams(inner)
+    result = gtsam.RiemannianStaircaseOptimizer(problem, initial, settings).optimize()
+    took = clock() - began
+    rounded = result.roundedValues()
+    turn = np.array([rounded.atMatrix(R(k)).T for k in range(graph.n_nodes)])
+    mirror = np.sign(np.linalg.det(turn[0])) * np.eye(3)  # it may have found the mirror image
+    position = np.array([rounded.atMatrix(T(k)).ravel() for k in range(graph.n_nodes)]) @ mirror
+    poses = tempose.Poses(graph.node_ids, quat.from_matrix(mirror @ turn), position)
+    verdict = f"rank {result.finalRank}, {'certified' if result.certified else 'not certified'}"
+    answer.send((took, Posterior(graph).potential(poses), verdict))
+
+
 def steps(options: argparse.Namespace, peers: bool) -> None:
     print(
         f"{'graph':>18} {'edges':>8} {'steps':>5} {'from truth':>10} {'start s':>8} {'newton s':>8} {'proof s':>8} "
-        f"{'eigenvalue':>10} {'gap of U':>9} {'GTSAM s':>8} {'ratio':>6} {'its U/ours':>10} {'GB':>5}  proof"
+        f"{'eigenvalue':>10} {'gap of U':>9} {'GTSAM s':>8} {'ratio':>6} {'its U/ours':>10} {'GB':>5}  {'proof':13}"
+        + ("  its staircase s, ratio, U/ours" if options.certifiable else "")
     )
     for name, graph, truth in step_graphs(options):
         clock = [CLOCK()]
@@ -214,9 +272,32 @@ def steps(options: argparse.Namespace, peers: bool) -> None:
         print(
             f"{name:>18} {graph.n_edges:8d} {len(minimum.steps):5d} {again:>10} {begin:8.2f} {newton:8.2f} "
             f"{certificate:8.2f} {proof.min_eigenvalue:10.2g} {proof.relative_suboptimality:9.1e} {theirs:8.1f} "
-            f"{theirs / (begin + newton + certificate):6.1f} {value:10.6f} {peak():5.2f}  {proof.status}",
+            f"{theirs / (begin + newton + certificate):6.1f} {value:10.6f} {peak():5.2f}  {proof.status:13}",
+            end="" if options.certifiable else "\n",
             flush=True,
         )
+        if options.certifiable:
+            seconds, other, verdict = certifiable(graph, options.certifiable)
+            ratio = seconds / (begin + newton + certificate)
+            print(f"  {seconds:8.1f} {ratio:6.0f} {other / minimum.potential:.6f}  {verdict}", flush=True)
+
+
+def orders(options: argparse.Namespace) -> None:
+    """Operations of a factor by minimum degree and by nested dissection, and how they grow."""
+    print(f"{'graph':>18} {'edges':>8} {'minimum degree':>15} {'nested dissection':>18} {'ratio':>6}")
+    rows = []
+    for name, graph, _ in step_graphs(options):
+        pattern = _adjacency(graph.n_nodes, np.column_stack([graph.edge_i, graph.edge_j]))
+        both = [
+            ordering.operations(pattern, order(pattern))
+            for order in (ordering.minimum_degree, ordering.nested_dissection)
+        ]
+        rows.append([graph.n_nodes, *both, min(both)])
+        print(f"{name:>18} {graph.n_edges:8d} {both[0]:15.3g} {both[1]:18.3g} {both[0] / both[1]:6.2f}", flush=True)
+    if len({row[0] for row in rows}) > 1:
+        n, *counts = np.log(np.array(rows)).T
+        slopes = [f"n^{np.polyfit(n, count, 1)[0]:.2f}" for count in counts]
+        print("minimum degree {}, nested dissection {}, the better of the two {}".format(*slopes))
 
 
 def peak() -> float:
@@ -252,6 +333,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="graphs whose name contains this")
     parser.add_argument("--most", type=int, default=100_000, help="nodes")
     parser.add_argument("--steps", action="store_true", help="trajectories to the certified optimum instead")
+    parser.add_argument("--orders", action="store_true", help="count operations of both orders instead")
     parser.add_argument("--sizes", default="10000,30000,100000", help="nodes for --steps")
     parser.add_argument("--seeds", default="1,2,3,4,5", help="for --steps")
     parser.add_argument(
@@ -261,13 +343,18 @@ def main() -> None:
     parser.add_argument("--sigma-rot-deg", type=float, help="noise for --steps")
     parser.add_argument("--completeness", type=float, help="of loops, for --steps")
     parser.add_argument("--files", default="", help="graphs of TEMPOSE_DATA for --steps, in place of simulated ones")
+    parser.add_argument(
+        "--certifiable", type=float, default=0.0, help="seconds that GTSAM's staircase gets, for --steps"
+    )
     parser.add_argument("--cpu", action="store_true", help="processor time in place of the clock")
     parser.add_argument("--alone", action="store_true", help="leave SuperLU and GTSAM out")
     options = parser.parse_args()
     if options.cpu:
         global CLOCK
         CLOCK = time.process_time
-    if options.million:
+    if options.orders:
+        orders(options)
+    elif options.million:
         million(options.million)
     elif options.steps:
         steps(options, not options.alone)
