@@ -11,6 +11,7 @@ from tempose.errors import FileError, GraphError, OptionError, ParseError, Tempo
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.io import ReadOptions, read_graph, read_poses, write_graph, write_poses
+from tempose.io._text import number_rows, number_text
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -358,3 +359,16 @@ def test_format_by_content_and_by_name(put, tmp_path):
         write_graph(tmp_path / "out.tum", g)
     write_graph(tmp_path / "out.xyz", g, format="g2o")
     assert "EDGE_SE3:QUAT 1 0" in (tmp_path / "out.xyz").read_text()
+
+
+@pytest.mark.parametrize("width", [1, 3, 7])
+def test_many_numbers_are_written_as_single_ones(width):
+    rng = np.random.default_rng(width)
+    bits = rng.integers(0, 1 << 63, 7000, dtype=np.uint64).view(np.float64)
+    round_ones = np.array(
+        [0.0, -0.0, 1.0, -10.0, 100.05, 1e15, 1e16, 1e22, -1e300, 5e-324, 0.1, np.nan, np.inf, -np.inf]
+    )
+    values = np.concatenate([bits, np.round(rng.normal(size=7000), 1), np.tile(round_ones, width)])
+    values = values[: len(values) // width * width].reshape(-1, width)
+    assert number_rows(values) == [[number_text(x) for x in row] for row in values.tolist()]
+    assert number_rows(values[:0]) == [] and number_rows(values[:2, :0]) == [[], []]
