@@ -32,7 +32,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
-from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, kick_weights, tune_target
+from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, Point, kick_plan, tune_target
 from tempose.sampling.collapsed import CollapsedTarget as Hessian
 
 
@@ -60,10 +60,10 @@ class Anchored(Hessian):
 
     def follow(self, point, velocity, turn, kicks, model=None):
         """Where the dynamics leads, interpreted."""
-        c, s = np.cos(turn / kicks), np.sin(turn / kicks)
-        first, *others = kick_weights(turn, kicks)
+        times, (first, *others) = kick_plan(turn, kicks)
         v = velocity - first * point.gradient
-        for weight in others:
+        for part, weight in zip(np.diff(times), others, strict=True):
+            c, s = np.cos(part), np.sin(part)
             y, v = c * point.y + s * v, c * v - s * point.y
             point = self.at(y)
             v = v - weight * point.gradient

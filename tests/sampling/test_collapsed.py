@@ -22,7 +22,6 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
 from tempose.numerics.chart import center, center_back, pull_back
-from tempose.numerics.layout import rows
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
@@ -183,17 +182,15 @@ def test_the_ratio_of_modes_is_that_of_their_gaussians(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["isotropic", "correlated", "uneven fixes", "planar mixed"])
-def test_large_graphs_go_another_way_to_the_same_numbers(kind: str) -> None:
-    """Interpreted, over the parallel gradient."""
+def test_compiled_code_has_the_numbers_of_its_source(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, rng = CollapsedTarget(laplace_of(kind)), np.random.default_rng(8)
     y = somewhere(target, rng)
-    n, found = len(target.held), []
-    for parallel in (False, True):
-        state, out, work = rows(n), np.empty((1, len(y))), target.posterior.workspace()
-        remainder = _kernels.evaluate(target.model, 1.0, y[None], work, rows(n), [state], out, parallel=parallel)
-        found.append((remainder, state, out))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    compiled = target.at(y)
+    monkeypatch.setattr(_kernels, "target", interpreted(_kernels.target))
+    plain = target.at(y)
+    assert compiled.remainder == pytest.approx(plain.remainder, rel=1e-12)
+    np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(compiled.state, plain.state, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["isotropic", "correlated", "uneven fixes", "planar mixed"])

@@ -23,9 +23,10 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
+from tempose.sampling import collapsed
 from tempose.sampling.adjusted import AdjustedChain, AdjustedSampler, after_friction
 from tempose.sampling.choice import choose
-from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_weights
+from tempose.sampling.collapsed import CollapsedChain, CollapsedSampler, CollapsedTarget, kick_plan
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.geodesic import MetropolisChain, MetropolisSampler
 from tempose.sampling.options import Geodesic, sampler_named
@@ -176,15 +177,35 @@ def chains_of(case: Case, name: str) -> tuple[CollapsedChain | MetropolisChain, 
     return chain, rng  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("kicks", [2, 3, 8, 32])
-def test_kicks_integrate_what_is_cubic(kicks: int) -> None:
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("kicks", [2, 3, 4, 5, 6, 8, 32])
+def test_kicks_integrate_what_is_cubic(kicks: int, small: bool) -> None:
+    """The frequencies 1 and 3; where three to six are to do, also 2, which others do not."""
     turn = 1.43
-    weights, times = kick_weights(turn, kicks), np.linspace(0.0, turn, kicks + 1)
+    times, weights = kick_plan(turn, kicks, small=small)
     for frequency, phase in ((1.0, 0.0), (1.0, 0.7), (3.0, 0.0), (3.0, 2.0)):
         exact = (math.sin(frequency * turn + phase) - math.sin(phase)) / frequency
         assert weights @ np.cos(frequency * times + phase) == pytest.approx(exact, abs=1e-12)
+    error = abs(weights @ np.cos(2.0 * times - turn) - math.sin(turn))
+    if small and 3 <= kicks <= 6:
+        assert error < (1e-12 if kicks > 3 else 2e-3)
+    else:
+        np.testing.assert_allclose(times, np.linspace(0.0, turn, kicks + 1))
+        assert error > 0.1 / kicks**2
     np.testing.assert_allclose(weights, weights[::-1], atol=1e-12)
-    assert weights.min() > 0.0
+    np.testing.assert_allclose(times, turn - times[::-1], atol=1e-12)
+    assert weights.min() > 0.0 and np.diff(times).min() > 0.0
+
+
+def test_uneven_parts_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than three equal ones, whose weights integrate what is cubic, too."""
+    chain, rng = chains_of(eight, "collapsed")
+    assert isinstance(chain, CollapsedChain)
+    velocities = rng.standard_normal((100, 48))
+    errors = [chain.propose(v, 1.57, 3)[1] for v in velocities]
+    monkeypatch.setattr(CollapsedTarget, "is_small", False)
+    equal = [chain.propose(v, 1.57, 3)[1] for v in velocities]
+    assert np.std(errors) < 0.6 * np.std(equal)
 
 
 def test_cubic_weights_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +214,8 @@ def test_cubic_weights_reject_less(eight: Case, monkeypatch: pytest.MonkeyPatch)
     velocities = rng.standard_normal((200, 48))
     errors = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     with monkeypatch.context() as patch:
-        patch.setattr("tempose.sampling.collapsed.kick_weights", lambda turn, kicks: turn * np.array([0.25, 0.5, 0.25]))
+        trapezoid = np.array([0.0, 0.5, 1.0]), np.array([0.25, 0.5, 0.25])
+        patch.setattr(collapsed, "kick_plan", lambda turn, kicks, small: [turn * one for one in trapezoid])
         plain = [chain.propose(v, 1.57, 2)[1] for v in velocities]
     assert np.std(errors) < 0.6 * np.std(plain)
 
@@ -229,9 +251,9 @@ def test_trajectories_are_reversible(eight: Case) -> None:
     first, v = chain.point, rng.standard_normal(48)
     # where a trajectory ends, minus its velocity there leads back: recover that velocity from the energy-free turn
     end, error = chain.propose(v, 1.5, 3)
-    h, y, weights = 0.5, first, kick_weights(1.5, 3)
+    y, (times, weights) = first, kick_plan(1.5, 3)
     p = v - weights[0] * y.gradient
-    for weight in weights[1:]:
+    for h, weight in zip(np.diff(times), weights[1:], strict=True):
         z, p = math.cos(h) * y.y + math.sin(h) * p, math.cos(h) * p - math.sin(h) * y.y
         y = chain.target.at(z)
         p = p - weight * y.gradient

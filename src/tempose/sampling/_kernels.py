@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempose._support.compiling import inlined, interpreted, kernel
+from tempose._support.compiling import inlined, kernel
 from tempose._typing import Array, Index
 from tempose.geometry.compiled import rotate
-from tempose.numerics import potential
 from tempose.numerics.chart import Axes, Frame, center, center_back, couple, place, pull_back, push_back
 from tempose.numerics.layout import EdgeBlocks
+from tempose.numerics.potential import gradient
 from tempose.numerics.sparse.repeated import (
     LANES,
     PADDING,
@@ -60,9 +60,6 @@ class Model(NamedTuple):
     position: Array
     free: Array  # (n, 6) 0 where held, else 1
     frame: Frame
-
-
-gradient = potential.gradient
 
 
 @kernel
@@ -347,10 +344,6 @@ def turn(c: Any, s: Any, y: Any, v: Any) -> None:
         y[k], v[k] = c * y[k] + s * v[k], c * v[k] - s * y[k]
 
 
-# The same, interpreted, over the parallel gradient: for large graphs, where one gradient dwarfs a Python call.
-target_parallel = interpreted(target, gradient=potential.gradient_parallel)
-
-
 def bare(model: Model) -> Model:
     """A model without what :func:`target` is given beside it or does not need, so that compiled code need not even unpack it."""
     nothing: Any = None
@@ -365,8 +358,6 @@ def evaluate(
     g: Array,
     state: Sequence[Array],
     out: Array,
-    *,
-    parallel: bool = False,
 ) -> list[float]:
     """W at y (r, n b), its gradients by y into ``out`` (r, n b).
 
@@ -375,11 +366,11 @@ def evaluate(
     """
     even, shape, scale = model.is_metric, (len(y), len(model.free), 3), 1.0 / math.sqrt(beta)
     metric, turning = None if even else model.metric, None if even or not len(model.turning.source) else model.turning
-    at, x, pulled, free = target_parallel if parallel else target, np.zeros(shape), np.zeros(shape), model.free
+    x, pulled, free = np.zeros(shape), np.zeros(shape), model.free
     spread(model.axes, model.hessian, y, scale, free, x)
     small = bare(model)
     found = [
-        float(at(small, metric, turning, beta, one, work, g, there, by_x))
+        float(target(small, metric, turning, beta, one, work, g, there, by_x))
         for one, there, by_x in zip(x, state, pulled, strict=True)
     ]
     gather(model.axes, model.hessian, pulled, scale, free, out)
@@ -387,20 +378,21 @@ def evaluate(
 
 
 def follow(
-    model: Model, beta: float, parts: list[float], weights: list[Array], y: Array, v: Array, work: Array, g: Array,
-    state: Sequence[Array], out: Array, *, parallel: bool = False,
+    model: Model, beta: float, plans: Sequence[tuple[Array, Array]], y: Array, v: Array, work: Array, g: Array,
+    state: Sequence[Array], out: Array,
 ) -> list[float]:  # fmt: skip
-    """Kick, and turn by ``parts`` (r,) and kick as often as there are more weights, (r, kicks + 1); return W at the ends.
+    """Kick and turn, and kick; ``plans`` are r times the times of the kicks and their weights; return W at the ends.
 
     ``y``, ``v`` and the gradients ``out`` (r, n b) are those at the beginning, and overwritten by those at the end.
     """
-    for weight, gradient, one in zip(weights, out, v, strict=True):
-        kick(weight[0], gradient, one)
+    for (_, weights), slope, one in zip(plans, out, v, strict=True):
+        kick(weights[0], slope, one)
     remainder = [math.inf] * len(y)
-    for k in range(1, len(weights[0])):
-        for part, at, one in zip(parts, y, v, strict=True):
+    for k in range(1, len(plans[0][0])):
+        for (times, _), at, one in zip(plans, y, v, strict=True):
+            part = times[k] - times[k - 1]
             turn(math.cos(part), math.sin(part), at, one)
-        remainder = evaluate(model, beta, y, work, g, state, out, parallel=parallel)
-        for weight, gradient, one in zip(weights, out, v, strict=True):
-            kick(weight[k], gradient, one)
+        remainder = evaluate(model, beta, y, work, g, state, out)
+        for (_, weights), slope, one in zip(plans, out, v, strict=True):
+            kick(weights[k], slope, one)
     return remainder

@@ -28,8 +28,8 @@ positions d with :math:`x = (\omega, d) \sim` the density :math:`e^{-\frac12 \be
 Integrating d out leaves the target. In :math:`y = \sqrt\beta L^T x`, :math:`H = L L^T`, the Hamiltonian is
 :math:`\tfrac12|y|^2 + \tfrac12|v|^2 + W`: its first part turns (y, v) rigidly, which is done exactly, in time π/2 from one
 independent draw to the next; its second is small and kicks v. Kick, turn, kick is reversible and preserves volume, so a
-Metropolis test of the total makes it exact. The kicks are weighted such that what is cubic in W, its leading term,
-causes no error of first order (:func:`kick_weights`). In the tails of a wide posterior, where W is not small, a trajectory with few
+Metropolis test of the total makes it exact. The kicks are timed and weighted such that what is cubic in W, its leading term,
+causes no error of first order (:func:`kick_plan`). In the tails of a wide posterior, where W is not small, a trajectory with few
 kicks may be rejected for long; so now and then, at random, one has many, and leads out.
 """
 
@@ -60,8 +60,10 @@ if TYPE_CHECKING:
     from tempose.sampling._kernels import Model, Turning
 
 
-KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+KICKS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
+# chosen on: energy errors of a simulated trajectory of 1000 nodes, a grid, planar and correlated ones, smallGrid3D, sphere2500
+SHORTER, FEW = 0.5, 6  # of a turn T in 3 to so many parts, k, the first and the last are of length T / (k + this)
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
 GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
 PILOTS = 2  # chains that share these
@@ -101,6 +103,7 @@ class CollapsedTarget:
     """
 
     goes_together = True  # whether all chains have one model
+    is_small = True  # whether W begins with what is cubic
 
     def __init__(self, laplace: Laplace, metric: tuple[Array, Array] | None = None) -> None:
         self.posterior = laplace.curvature.posterior
@@ -143,11 +146,9 @@ class CollapsedTarget:
         from tempose.numerics.layout import rows
         from tempose.sampling._kernels import evaluate
 
-        n, work, parallel = len(self.held), self.posterior.workspace(), self.posterior.runs_parallel
+        n, work = len(self.held), self.posterior.workspace()
         state, gradient = rows(n), np.empty((1, len(y)))
-        (remainder,) = evaluate(
-            model or self.model, self.beta, y.reshape(1, -1), work, rows(n), [state], gradient, parallel=parallel
-        )
+        (remainder,) = evaluate(model or self.model, self.beta, y.reshape(1, -1), work, rows(n), [state], gradient)
         return Point(y, remainder, gradient[0], state)
 
     def follow(
@@ -166,10 +167,8 @@ class CollapsedTarget:
         n, work = len(self.held), self.posterior.workspace()
         y, gradient = np.stack([one.y for one in points]), np.stack([one.gradient for one in points])
         v, state = np.stack(velocities), [rows(n) for _ in points]
-        remainder = follow(
-            model or self.model, self.beta, [turn / kicks for turn in turns], [kick_weights(turn, kicks) for turn in turns],
-            y, v, work, rows(n), state, gradient, parallel=self.posterior.runs_parallel,
-        )  # fmt: skip
+        plans = [kick_plan(turn, kicks, small=self.is_small) for turn in turns]
+        remainder = follow(model or self.model, self.beta, plans, y, v, work, rows(n), state, gradient)
         return [(Point(*one), v[k]) for k, one in enumerate(zip(y, remainder, gradient, state, strict=True))]
 
     def draw_positions(
@@ -177,6 +176,7 @@ class CollapsedTarget:
     ) -> tuple[Array, Array, float]:
         """Quaternions (n, 4), positions (n, 3) drawn given them, and U."""
         from tempose.numerics.layout import rows
+        from tempose.numerics.potential import gradient
 
         state, axes = rows(len(point.state)), list(self.precision.axes.shifts)
         state[:] = point.state
@@ -184,8 +184,8 @@ class CollapsedTarget:
         noise = self.precision.spread(model or self.model, point.state, normal) / math.sqrt(self.beta)
         for a in axes:
             state[:, 4 + a] += np.where(self.held[:, 3 + a], 0.0, noise[:, a])
-        potential = self.posterior.gradient_into(state, self.posterior.workspace(), rows(len(state)))
-        return state[:, :4], state[:, 4:7], potential
+        potential = gradient(self.posterior.edge_blocks, state, self.posterior.workspace(), rows(len(state)))
+        return state[:, :4], state[:, 4:7], float(potential)
 
     def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
         """A chain that begins at, or goes on from, a state."""
@@ -285,25 +285,38 @@ def advance_together(chains: Sequence[CollapsedChain], rngs: Sequence[np.random.
     ]
 
 
-def kick_weights(turn: float, kicks: int) -> Array:
-    r"""Weights :math:`w_0 \dots w_k` of the kicks at the ends of k equal parts of a turn T.
+def kick_plan(turn: float, kicks: int, *, small: bool = True) -> tuple[Array, Array]:
+    r"""Times :math:`t_0 = 0 \dots t_k = T` of the kicks of a turn T, and their weights :math:`w_0 \dots w_k`.
 
     To first order in W the energy error of a trajectory is that of the quadrature :math:`\sum_j w_j \dot W(t_j)` for
-    :math:`\int \dot W\,dt` along the exact turn, and for a cubic W, its leading term, :math:`\dot W` has the frequencies 1
-    and 3. So from two kicks on the trapezoidal weights get the smallest change that integrates these exactly; weights
-    stay symmetric, so the trajectory stays reversible.
+    :math:`\int \dot W\,dt` along the exact turn. For a cubic W, its leading term, :math:`\dot W` has the frequencies 1 and 3; so
+    from two kicks on the trapezoidal weights get the smallest change that integrates these exactly. What is quartic, and what is
+    quadratic because the Hessian elsewhere is another, adds 2 and 4: where W is ``small``, so that few kicks do, the first and last
+    part are shorter and the weights of four or more integrate 2 exactly, too; three do nearly, at these times. Where W is not
+    small, errors are of higher order in it, and equal parts are better. Times and weights are symmetric, so the trajectory is
+    reversible.
     """
-    h = turn / kicks
-    weights = np.full(kicks + 1, h)
-    weights[0] = weights[-1] = 0.5 * h
-    if kicks > 1:
-        times = np.arange(kicks + 1) * h - 0.5 * turn
-        one, three = np.cos(times), np.cos(3.0 * times)
-        a, b, c = math.fsum(one * one), math.fsum(one * three), math.fsum(three * three)
-        r = 2.0 * math.sin(0.5 * turn) - math.fsum(one * weights)
-        s = 2.0 / 3.0 * math.sin(1.5 * turn) - math.fsum(three * weights)
-        det = a * c - b * b
-        weights += (c * r - b * s) / det * one + (a * s - b * r) / det * three
+    uneven = small and 3 <= kicks <= FEW
+    times = np.linspace(0.0, turn, kicks + 1)
+    if uneven:
+        end = turn / (kicks + SHORTER)
+        times[1:-1] = np.linspace(end, turn - end, kicks - 1)
+    return times, _weights(times, (1.0, 3.0, 2.0) if uneven and kicks > 3 else (1.0, 3.0) if kicks > 1 else ())
+
+
+def _weights(times: Array, frequencies: tuple[float, ...]) -> Array:
+    """Trapezoidal weights with the smallest change that integrates cosines about the middle exactly."""
+    part, turn = np.diff(times), float(times[-1])
+    weights: Array = 0.5 * (np.append(part, 0.0) + np.append(0.0, part))
+    done: list[tuple[Array, float, float]] = []  # orthogonal combinations of the cosines, their squares and integrals
+    for frequency in frequencies:
+        cosine, integral = np.cos(frequency * (times - 0.5 * turn)), 2.0 * math.sin(0.5 * frequency * turn) / frequency
+        for other, square, its in done:
+            along = math.fsum(cosine * other) / square
+            cosine, integral = cosine - along * other, integral - along * its
+        square = math.fsum(cosine * cosine)
+        weights = weights + (integral - math.fsum(cosine * weights)) / square * cosine
+        done.append((cosine, square, integral))
     return weights
 
 
@@ -353,14 +366,13 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
     """
     streams_ = [streams.generator(seed, "tune", k) for k in range(PILOTS)]
     pilots = [(target.chain({"y": inside(target, rng)}, 1, 1), rng) for rng in streams_]
-    share = map if target.posterior.runs_parallel else on_threads  # gradients on all cores, or pilots
 
     def judge(kicks: int, trajectories: int) -> float:
         def rates(pilot: tuple[CollapsedChain, np.random.Generator]) -> list[float]:
             chain, rng = pilot
             return [chain.sweep(rng, kicks) for _ in range(trajectories // PILOTS)]
 
-        return float(np.mean(list(share(rates, pilots))))
+        return float(np.mean(list(on_threads(rates, pilots))))
 
     for kicks in KICKS[3:]:  # until it moves, then to equilibrium
         if (moved := judge(kicks, GLANCE)) > 0.5:

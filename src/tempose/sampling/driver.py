@@ -143,7 +143,8 @@ def sample(
         _on_threads(run_there, [[number] for number in chains], max(1, len(chains)), stop)
         return read_draws(directory)
     threads = max(1, min(len(chains), threads or cores()))
-    if posterior.runs_parallel or len(chains) == 1:
+    one_by_one = posterior.runs_parallel and not isinstance(sampler, SideBySide)  # each gradient takes all cores
+    if one_by_one or len(chains) == 1:
         for number in chains:
             run_together([number])
     else:

@@ -94,6 +94,10 @@ class JumpingSampler:
         """A chain that goes on from :meth:`JumpingChain.arrays`."""
         return JumpingChain(self, int(arrays["mode"]), arrays["y"])
 
+    def advance(self, chains: Sequence[JumpingChain], rngs: Sequence[np.random.Generator]) -> list[Draw]:
+        """The next draw of each of several chains, which may be at different modes: one after the other."""
+        return [chain.advance(rng) for chain, rng in zip(chains, rngs, strict=True)]
+
 
 class JumpingChain(CollapsedChain):
     """A running chain; see :class:`tempose.sampling.sampler.Chain`."""

@@ -106,7 +106,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class SideBySide(Protocol):
-    """A sampler that makes the next draws of several chains faster together than one after the other."""
+    """A sampler whose chains keep to one thread each, even where the graph is large, and that draws faster for several together."""
 
     def advance(self, chains: Sequence[Any], rngs: Sequence[np.random.Generator]) -> list[Draw]:
         """What :meth:`Chain.advance` of each makes, to the same bits."""

@@ -45,6 +45,7 @@ class RobustTarget(CollapsedTarget):
     """W and its gradient, given weights of the edges."""
 
     goes_together = False
+    is_small = False  # weights are others than those of the metric: W is quadratic
 
     def __init__(self, laplace: Laplace) -> None:
         self.posterior = laplace.curvature.posterior
