@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,19 @@ def test_a_look_alike_that_was_seen_often_is_one_mistake_and_two_links_are_two()
     loose, unlikely = made([], 90.0, scale=5.0), made([], -90.0, scale=5.0)
     assert any(one is loose for one in estimate._of_few_mistakes([right, loose], search, bones))
     assert estimate._of_few_mistakes([right, unlikely], search, bones) == [right]  # noise explains anything
+
+
+def test_explanations_that_give_up_hundreds_of_links_are_told_apart() -> None:
+    search = searching(walk(0, 0.0, planar=True, steps=600)[0])
+    straight = search._keep(search.explanation(search.sequence.chain_poses))
+    wild = search.sequence.chain_poses.position + 5.0 * np.random.default_rng(0).standard_normal((601, 3)) * [
+        1.0,
+        1.0,
+        0.0,
+    ]
+    other = search._keep(search.explanation(replace(search.sequence.chain_poses, position=wild)))
+    assert len(other.given_up) > 500
+    assert search._best_of_each(9) == [straight, other]
 
 
 @pytest.mark.parametrize("closing", [True, False])

@@ -541,7 +541,7 @@ class ExplanationSearch:
         """The best candidates that differ in what they believe."""
         each: dict[bytes, Candidate] = {}
         for one in self._best(len(self.found)):
-            each.setdefault(one.believed.tobytes() + bytes([len(one.given_up)]), one)
+            each.setdefault(one.believed.tobytes() + len(one.given_up).to_bytes(8), one)
         return list(each.values())[:count]
 
     def _shown_level(self, one: Candidate) -> tuple[float, float]:
