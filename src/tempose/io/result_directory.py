@@ -152,9 +152,7 @@ def write_result(
         _make_way(home, result.facts.get("fingerprint"), checksums)
         if for_others:
             _write_for_others(home, shown, graph)
-        if (
-            unchanged is not None and _written.checksum(graph_file, graph) is None
-        ):  # it was of another solve, and is gone
+        if unchanged is not None and not graph_file.exists():  # taken away as that of another solve
             read_back["graph.csv"] = utf8(csvfile.graph_text(graph))
         for name, data in {**read_back, **texts}.items():
             write_atomically(home / name, data)

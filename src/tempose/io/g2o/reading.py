@@ -70,8 +70,9 @@ def read_graph(path: PathLike, options: ReadOptions | None = None) -> PoseGraph:
     dimension = _dimension(path, vertices, edges)
     edges = _points_of_poses(vertices, edges)
     nodes, landmarks, initial = _nodes(path, vertices, edges, notices)
-    for line, name in fixed:
-        if not np.any(nodes == name):
+    known_nodes = np.isin(np.array([name for _, name in fixed], dtype=np.int64), nodes)
+    for (line, name), is_known in zip(fixed, known_nodes.tolist(), strict=True):
+        if not is_known:
             raise ParseError(path, line, f"FIX names node {name}, which no VERTEX or EDGE line mentions")
 
     origin = origin_of(np.concatenate([vertices.position, edges.t[edges.absolute & edges.has_point]]))
