@@ -12,7 +12,9 @@ import pytest
 import tempose
 from helpers.walks import walk
 from tempose.outliers import estimate
-from tempose.outliers.explanations import Candidate, ExplanationSearch
+from tempose.outliers.em import fit
+from tempose.outliers.explanations import ExplanationSearch
+from tempose.outliers.repeats import Repeats
 from tempose.outliers.search.growing import grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
@@ -39,7 +41,7 @@ def searching(graph: tempose.PoseGraph) -> ExplanationSearch:
     return ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
 
 
-def test_a_look_alike_that_was_seen_often_is_one_mistake_and_two_links_are_two() -> None:
+def test_a_look_alike_that_was_seen_often_is_one_mistake_and_two_links_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = a_look_alike()
     search, bones = searching(graph), skeleton(graph)
 
@@ -49,11 +51,18 @@ def test_a_look_alike_that_was_seen_often_is_one_mistake_and_two_links_are_two()
         parameters = SimpleNamespace(rotation_scale=scale, translation_scale=1.0)
         return SimpleNamespace(inlier_probability=p, log_evidence=evidence, parameters=parameters)
 
-    right, wrong = made([42, 43, 44, 45], 0.0), made([28, 35], 100.0)
-    assert estimate._of_few_mistakes([right, wrong], search, bones) == [right]
+    right, wrong, doubt = made([42, 43, 44, 45], 0.0), made([28, 35], 30.0), {"nats": 40.0}
+    monkeypatch.setattr(estimate, "in_doubt", lambda found, _: doubt["nats"] if found is right else 0.0)
+
+    def believed(*fits: Any) -> list[Any]:
+        return estimate._of_few_mistakes(list(fits), search, bones, Repeats.none(46))
+
+    assert believed(right, wrong) == [right]
+    doubt["nats"] = 20.0  # negative control: evidence that no counting of repetitions explains
+    assert len(believed(right, wrong)) == 2
     loose, unlikely = made([], 90.0, scale=5.0), made([], -90.0, scale=5.0)
-    assert any(one is loose for one in estimate._of_few_mistakes([right, loose], search, bones))
-    assert estimate._of_few_mistakes([right, unlikely], search, bones) == [right]  # noise explains anything
+    assert any(one is loose for one in believed(right, loose))
+    assert believed(right, unlikely) == [right]  # noise explains anything
 
 
 def test_explanations_that_give_up_hundreds_of_links_are_told_apart() -> None:
@@ -72,8 +81,8 @@ def test_explanations_that_give_up_hundreds_of_links_are_told_apart() -> None:
 @pytest.mark.parametrize("closing", [True, False])
 def test_a_survey_closes_the_loops_of_a_long_way(closing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors with a memory add up to many σ of a loop closure, and half of the loop closures are look-alikes."""
-    graph, truth = walk(5, 0.97, planar=True, steps=480)
-    bad = replace_loops(graph, truth, 0.5, "lookalikes", seed=5)
+    graph, truth = walk(4, 0.97, planar=True, steps=480)
+    bad = replace_loops(graph, truth, 0.5, "lookalikes", seed=4)
     search = searching(bad.graph)
     loops = ~search.sequence.is_link
     if not closing:  # negative control: trees close nothing
@@ -88,19 +97,11 @@ def test_a_survey_closes_the_loops_of_a_long_way(closing: bool, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("wrong_links", [0.0, 0.08])
-def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(
-    wrong_links: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(wrong_links: float) -> None:
     made = tempose.simulate(
         150, shape="manhattan", planar=True, sigma_rot_deg=1.0, wrong_odometry=wrong_links, wrong_loops=0.3, seed=4
     )
-    search, asked = searching(made.graph), []
-
-    def noted(*_: object) -> None:
-        asked.append(True)
-
-    monkeypatch.setattr(estimate, "chain_correlation", noted)
-    found = search.survey([grow_from_chain(search.sequence).poses])
-    assert isinstance(found, Candidate)
-    assert estimate._least_scales(search.sequence, found, np.random.default_rng(0)) == (0.0, 0.0)
-    assert bool(asked) == (wrong_links == 0.0)
+    search = searching(made.graph)
+    likeliest = search.survey([grow_from_chain(search.sequence).poses])
+    found = fit(made.graph, made.truth)
+    assert estimate._is_whole(likeliest, found, search, skeleton(made.graph)) == (wrong_links == 0.0)

@@ -24,7 +24,7 @@ from tempose.outliers.explanations import Candidate, Candidates, ExplanationSear
 from tempose.outliers.joins import likeliest_joins, rejoined
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
-from tempose.outliers.repeats import Repeats, counted_once
+from tempose.outliers.repeats import Repeats, counted_once, in_doubt
 from tempose.outliers.search.basin import find_basins
 from tempose.outliers.search.ears import grow_by_ears
 from tempose.outliers.search.growing import Grown, extent, grow_from_chain
@@ -143,8 +143,6 @@ def _solve_long(
         repeats = Repeats.of(search.clusters, bones.edges)
     stated_spread = options.outlier_sigma or outlier_spread(bones.graph)
     options = replace(options, outlier_sigma=options.outlier_sigma or wide)
-    if options.noise == "auto":
-        options = replace(options, least_scales=_least_scales(sequence, likeliest, rng.spawn(1)[0]))
 
     def fitted(poses: Poses, options: RobustOptions) -> RobustFit:
         return counted_once(_fit(graph, poses, options, own, links), repeats)
@@ -152,10 +150,15 @@ def _solve_long(
     def believable(among: list[RobustFit]) -> list[RobustFit]:
         """Those that believe what was trusted and that do not make many mistakes of few, the one of most evidence first."""
         among = _trusting(among, own)
-        among = _of_few_mistakes(among, search, bones) if by_cluster else among
+        among = _of_few_mistakes(among, search, bones, repeats) if by_cluster else among
         return sorted(among, key=lambda found: -found.log_evidence)
 
     first = [bones.completed(poses) for poses in (grown.poses, *(one.poses for one in eared), likeliest.poses)]
+    least = _least_scales(sequence, likeliest, rng.spawn(1)[0]) if options.noise == "auto" else (0.0, 0.0)
+    if max(least) > 0.0 and _is_whole(
+        likeliest, believable([fitted(poses, options) for poses in first])[0], search, bones
+    ):
+        options = replace(options, least_scales=least)
     fits = [fitted(poses, options) for poses in (*first, *_starts(graph, own, rng, "chordal", hints, True))]
     near = replace(options, outlier_sigma=stated_spread)
     fits += [fitted(found.poses, near) for found in believable(fits)[:_MOST_UNTRUSTING]]
@@ -184,6 +187,12 @@ def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, gro
     """Explanations of a graph whose ids are an order in time, from what grows from the chain and the basins of a search."""
     basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
     return search.run([grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])], grown.factor)
+
+
+def _is_whole(likeliest: Candidate, found: RobustFit, search: ExplanationSearch, bones: Skeleton) -> bool:
+    """Whether an explanation that gives up no link is at least as probable as a fit that may give some up."""
+    kept = found.inlier_probability[bones.edges] > ACCEPTED
+    return len(likeliest.given_up) == 0 and search.log_score_of(likeliest.fits) >= search.log_score_of(kept)
 
 
 def _least_scales(sequence: Sequence, likeliest: Candidate, rng: np.random.Generator) -> tuple[float, float]:
@@ -273,17 +282,26 @@ def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:
     return [found for found, trust in zip(fits, kept, strict=True) if trust >= enough]
 
 
-def _of_few_mistakes(fits: list[RobustFit], search: ExplanationSearch, bones: Skeleton) -> list[RobustFit]:
-    """The fits that are about as probable as any if links and clusters are counted, whatever the number of edges in these.
+def _of_few_mistakes(
+    fits: list[RobustFit], search: ExplanationSearch, bones: Skeleton, repeats: Repeats
+) -> list[RobustFit]:
+    """The fits that are not out because another one is much more probable if links and clusters are counted, not edges.
 
     Evidence counts a look-alike that a fit keeps as often as it was seen: enough of it makes any link wrong. That it was one
-    mistake is in the score of explanations (:meth:`ExplanationSearch.log_score_of`). A fit that calls nothing wrong because it
-    takes all noise for several times larger than the one of most evidence does is no such explanation.
+    mistake is in the score of explanations (:meth:`ExplanationSearch.log_score_of`), which decides where evidence may not be able
+    to: if the other fit has as much, should what it rejects repeat itself exactly. A fit that calls nothing wrong because it takes
+    all noise for several times larger than the one of most evidence does is no explanation.
     """
     best = _most_evident(fits)
     fits = [one for one in fits if all(a <= _MUCH_WIDER * b for a, b in zip(_scales(one), _scales(best), strict=True))]
     scores = [search.log_score_of(found.inlier_probability[bones.edges] > ACCEPTED) for found in fits]
-    return [found for found, score in zip(fits, scores, strict=True) if score >= max(scores) - _MUCH_LESS]
+    at_most = [found.log_evidence + in_doubt(found, repeats) for found in fits]
+    rivals = list(zip(scores, at_most, strict=True))
+
+    def is_out(found: RobustFit, score: float) -> bool:
+        return any(other > score + _MUCH_LESS and most >= found.log_evidence for other, most in rivals)
+
+    return [found for found, score in zip(fits, scores, strict=True) if not is_out(found, score)]
 
 
 def _scales(found: RobustFit) -> tuple[float, float]:

@@ -29,6 +29,7 @@ link is given up, its neighbours are tried as well: which of them is the wrong o
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -579,10 +580,32 @@ class ExplanationSearch:
         scored = [(log_score(self.clues, one.evidence, beliefs, agreement), one) for one in self.found.values()]
         scored.sort(key=lambda pair: -pair[0])
         weight = np.exp(np.array([score for score, _ in scored]) - scored[0][0])
-        probability = weight / weight.sum()
+        weight *= self._standing_for([one for _, one in scored])
+        order = np.argsort(-weight, kind="stable")
+        scored, probability = [scored[k] for k in order], weight[order] / weight.sum()
         kept = max(int(np.sum(probability > _CONSIDERED)), 1)
         found, probability = tuple(one for _, one in scored[:kept]), probability[:kept] / probability[:kept].sum()
         return Candidates(self.clusters, found, probability, self._shares(found, probability, beliefs))
+
+    def _standing_for(self, found: list[Candidate]) -> Array:
+        """How many explanations (k,) each of these stands for: the same, but for breaks at links that were not tried.
+
+        Between two nodes at which loop closures fit, any link may be the wrong one, and all are about as probable.
+        """
+        alike = [self._breaks(one) for one in found]
+        tried = Counter(what for what, _ in alike)
+        return np.array([max(count / tried[what], 1.0) for what, count in alike])
+
+    def _breaks(self, one: Candidate) -> tuple[tuple[bytes, tuple[int, ...]], int]:
+        """What an explanation believes, and the stretches in which it gives links up; in how many ways it can."""
+        sequence = self.sequence
+        ends = np.zeros(sequence.graph.n_nodes, dtype=bool)
+        loops = one.fits & ~sequence.is_link
+        ends[sequence.rank[sequence.earlier[loops]]] = ends[sequence.rank[sequence.later[loops]]] = True
+        stretch = np.cumsum(ends)[sequence.rank[sequence.earlier[self._links]]]  # of every link
+        size, broken = np.bincount(stretch), np.bincount(stretch[one.evidence.given_up])
+        ways = math.prod(math.comb(int(size[k]), int(broken[k])) for k in np.flatnonzero(broken))
+        return (one.believed.tobytes(), tuple(broken.tolist())), ways
 
     def _shares(self, found: tuple[Candidate, ...], probability: Array, beliefs: Beliefs) -> tuple[float, ...]:
         """Mean share of right ones of each kind of cluster, and of links that nobody says how to trust."""

@@ -72,14 +72,28 @@ def counted_once(found: RobustFit, repeats: Repeats) -> RobustFit:
     The first of those that it rejects is a mistake; the others repeat it as precisely as right ones would. Edges that are rejected
     from a cluster of which as many are kept are mistakes of their own.
     """
+    gain, spread = _repeated(found, repeats)
+    return replace(found, log_evidence=found.log_evidence + float(np.maximum(gain - spread, 0.0).sum()))
+
+
+def in_doubt(found: RobustFit, repeats: Repeats) -> float:
+    """How much more evidence a fit that was counted once may have: if repetitions said exactly what they repeat.
+
+    How uncertain the way between two edges of a cluster is, is known roughly, and a little for each of many edges is much.
+    """
+    gain, spread = _repeated(found, repeats)
+    return float((np.maximum(gain, 0.0) - np.maximum(gain - spread, 0.0)).sum())
+
+
+def _repeated(found: RobustFit, repeats: Repeats) -> tuple[Array, Array]:
+    """For edges that repeat a mistake (k,): log density over a mistake's if they do exactly, and how much less it is by the way."""
     likelihood, inside = found.likelihood, repeats.label >= 0
     wrong = found.inlier_probability < 0.5
     if not np.any(wrong & inside):
-        return found
+        return np.zeros(0), np.zeros(0)
     label = repeats.label[inside]
     mostly = np.bincount(label, wrong[inside]) > 0.5 * np.bincount(label)
     spread = repeats.spread(wrong & inside & mostly[repeats.label])
     again = np.isfinite(spread)
-    gain = -likelihood.log_odds[again] - likelihood.core(0.5 * likelihood.freedom)[again]
-    gain = np.maximum(gain - 0.5 * likelihood.freedom[again] * np.log(spread[again]), 0.0)
-    return replace(found, log_evidence=found.log_evidence + float(gain.sum()))
+    half = 0.5 * likelihood.freedom
+    return (-likelihood.log_odds - likelihood.core(half))[again], half[again] * np.log(spread[again])
