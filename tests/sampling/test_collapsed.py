@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tempose.model.graph import WORLD, PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import RobustLikelihood
+from tempose.numerics import potential
 from tempose.numerics.chart import center, center_back, pull_back
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
@@ -142,10 +144,8 @@ def test_what_is_held_stays(kind: str) -> None:
     """Fixed nodes and the world at their poses, landmarks without a turn, planes flat: with rotations and positions drawn."""
     target, rng = CollapsedTarget(laplace_of(kind)), np.random.default_rng(4)
     graph, center_ = target.posterior.graph, target.center
-    wxyz, position, potential = target.draw_positions(target.at(somewhere(target, rng)), rng)
-    assert potential == pytest.approx(
-        target.posterior.reference_potential(Poses(center_.ids, wxyz, position)), rel=1e-10
-    )
+    wxyz, position, energy = target.draw_positions(target.at(somewhere(target, rng)), rng)
+    assert energy == pytest.approx(target.posterior.reference_potential(Poses(center_.ids, wxyz, position)), rel=1e-10)
     still = graph.is_landmark | graph.is_fixed & (graph.is_fixed.sum() > 1)
     np.testing.assert_allclose(wxyz[still], center_.wxyz[still], atol=1e-15)
     np.testing.assert_array_equal(position[still & graph.is_fixed], center_.position[still & graph.is_fixed])
@@ -191,6 +191,25 @@ def test_compiled_code_has_the_numbers_of_its_source(kind: str, monkeypatch: pyt
     assert compiled.remainder == pytest.approx(plain.remainder, rel=1e-12)
     np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(compiled.state, plain.state, rtol=1e-12, atol=1e-12)
+
+
+def test_large_graphs_are_drawn_on_one_thread_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a draw runs on all cores, which chains on several threads would fight for; to the same bytes on one and on two."""
+    monkeypatch.setattr("tempose.model.posterior.PARALLEL_FROM_EDGES", 1)
+    target = CollapsedTarget(laplace_of("isotropic"))
+    assert target.posterior.runs_parallel
+    main, parallel = threading.get_ident(), potential.gradient_parallel
+
+    def on_the_main_thread(*arguments: object) -> object:
+        assert threading.get_ident() == main
+        return parallel(*arguments)
+
+    monkeypatch.setattr(potential, "gradient_parallel", on_the_main_thread)
+    sampler, found = CollapsedSampler(target, 3), []
+    for threads in (1, 2):
+        draws = sample(target.posterior, sampler, SamplingPlan(1.0, 4, 5, 0), tmp_path / str(threads), threads=threads)
+        found.append([np.array(draws.energies).tobytes(), *(draws[k].position.tobytes() for k in (0, 19))])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("kind", ["isotropic", "correlated", "uneven fixes", "planar mixed"])

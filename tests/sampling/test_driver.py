@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +70,33 @@ def test_every_draw_has_its_own_random_numbers_warm_up_included(posterior: Poste
     expected = [stream_of(chain, k) for chain in range(CHAINS) for k in range(WARMUP + 6)]
     assert sorted(map(repr, spy.seen)) == sorted(map(repr, expected))
     assert len({repr(one) for one in (*spy.seen, *spy.starts)}) == CHAINS * (WARMUP + 6) + CHAINS
+
+
+@dataclass
+class KeepsToItsThread(Spy):
+    """One whose chains keep to one thread each, and that writes down which."""
+
+    threads: set[int] = field(default_factory=set)
+
+    def advance(self, chains: Sequence[SpyChain], rngs: Sequence[np.random.Generator]) -> list[Draw]:
+        self.threads.add(threading.get_ident())
+        self.together.wait(10.0)  # until the other has a thread, too
+        return [chain.advance(rng) for chain, rng in zip(chains, rngs, strict=True)]
+
+    def __post_init__(self) -> None:
+        self.together = threading.Barrier(CHAINS)
+
+
+def test_chains_on_large_graphs(posterior: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread each, if they keep to it; else one after the other, as each gradient takes all cores."""
+    monkeypatch.setattr("tempose.model.posterior.PARALLEL_FROM_EDGES", 1)
+    large = Posterior(posterior.graph)
+    assert large.runs_parallel
+    keeps, shares = KeepsToItsThread(5), Spy(5)
+    sample(large, keeps, SamplingPlan(1.0, CHAINS, 4, SEED), tmp_path / "keeps", threads=CHAINS)
+    assert len(keeps.threads) == CHAINS
+    sample(large, shares, SamplingPlan(1.0, CHAINS, 4, SEED), tmp_path / "shares", threads=CHAINS)
+    assert shares.seen == [stream_of(chain, k) for chain in range(CHAINS) for k in range(WARMUP + 4)]
 
 
 def test_streams_differ_by_seed_purpose_and_index() -> None:
