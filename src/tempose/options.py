@@ -88,7 +88,7 @@ class SolveOptions:
         "auto",
         "what error bars take for granted: errors of edges are independent, or shared by edges that meet, as those of "
         "registrations of one scan are (default auto: shared where noise is estimated and loop closures that say the same count "
-        "once)",
+        "once, or only precise edges tell the poses)",
         choices=EDGE_ERRORS,
     )
     scale: str = option(
@@ -157,9 +157,14 @@ class SolveOptions:
         each, more = divmod(self.draws, self.chains)
         return tuple(each + (chain < more) for chain in range(self.chains))
 
-    def shares_errors(self, by_place: bool) -> bool:
-        """Whether error bars are for edges that share errors; ``by_place``: loop closures that say the same have counted once."""
-        return self.edge_errors == "shared" or (self.edge_errors == "auto" and self.noise == "auto" and by_place)
+    def shares_errors(self, by_place: bool, precise_only: bool) -> bool:
+        """Whether error bars are for edges that share errors.
+
+        ``by_place``: loop closures that say the same have counted once; ``precise_only``: edges contradict each other too much for
+        independent errors, so that only the precise ones tell the poses.
+        """
+        seen = precise_only or (self.noise == "auto" and by_place)
+        return self.edge_errors == "shared" or (self.edge_errors == "auto" and seen)
 
     def changed(self, **changes: Any) -> SolveOptions:
         """The same with some options changed; those that are ``None`` stay."""

@@ -324,7 +324,8 @@ class Run:
         return Analysis(
             posterior, self.found.poses, self.gauge, options.beta, draws,
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
-            options.shares_errors(is_by_place(self.found.weighing)), self.found.variance_factor,
+            options.shares_errors(is_by_place(self.found.weighing), posterior.is_precise_only),
+            self.found.variance_factor,
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -537,6 +538,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         others = len(found.competitors) + len(found.alternatives)
         doubts += [(Doubt.COMPETING, others)] if others else []
         doubts += [(Doubt.LOOSE_PARTS, len(parts))] if parts else []
+        notices += describe.precise_only(fitted.likelihood)
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)
@@ -548,7 +550,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
             if held and check is not None:
                 doubts.append((Doubt.CORRELATED, check.worst[2]))
         notices += held
-        if not options.shares_errors(is_by_place(found.weighing)):
+        if not options.shares_errors(is_by_place(found.weighing), posterior.is_precise_only):
             met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
             notices += describe.shared_errors(met)
             if met is not None and met.is_shared:

@@ -18,7 +18,7 @@ from tempose.model import robust as likelihood
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.model.robust import LEAST_WEIGHT, RobustLikelihood, outlier_spread
+from tempose.model.robust import LEAST_WEIGHT, PRECISE, RobustLikelihood, outlier_spread
 from tempose.numerics.potential import minibatch_gradient, robust_edge
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
@@ -293,6 +293,39 @@ def test_derivatives_of_rho(tail, prior):
         here = [float(f(e)[0]) for f in (likelihood.potential, likelihood.weight, likelihood.curvature)]
         assert twin == pytest.approx(here, rel=1e-12, abs=1e-14)
     assert likelihood.potential(np.zeros(1))[0] == 0.0
+
+
+@pytest.mark.parametrize("prior", [0.05, 0.9, 1.0])
+def test_only_the_precise_part_of_a_heavy_core_moves_the_poses(prior):
+    whole = RobustLikelihood.of(one_edge(3e3), prior, tail=0.125)
+    part = whole.precise_only()
+    assert part.is_precise_only and not whole.is_precise_only
+
+    def mass(low: float, high: float) -> float:  # of factors w of an edge without any residual, by log w
+        return integrate.quad(lambda x: math.exp(0.5 * 3.125 * x - 0.0625 * math.exp(x)), low, high)[0]
+
+    rough, precise = (mass(*ends) for ends in ((-40.0, math.log(PRECISE)), (math.log(PRECISE), 8.0)))
+    wrong = (1.0 - prior) * math.exp(whole.log_outlier[0]) / (prior * math.exp(whole.log_inlier[0]))
+    odds = (rough + wrong * (rough + precise)) / precise  # rough or wrong against precise
+    zero = np.zeros(1)
+    assert part.moving_probability(zero)[0] == pytest.approx(1.0 / (1.0 + odds), rel=1e-6)
+    rng = np.random.default_rng(0)
+    for energy in (0.0, 0.05, 1.0, 6.0, 40.0):
+        e, h = np.array([energy]), 1e-6 * (1.0 + energy)
+        slope = (part.potential(e + h) - part.potential(e - h)) / (2.0 * h)
+        bend = (part.weight(e + h) - part.weight(e - h)) / (2.0 * h)
+        assert part.weight(e) == pytest.approx(slope, rel=1e-5, abs=1e-8)
+        assert part.curvature(e) == pytest.approx(bend, rel=1e-5, abs=1e-8)
+        twin = robust_edge(energy, *part.rows[0])
+        here = [float(f(e)[0]) for f in (part.potential, part.weight, part.curvature)]
+        assert twin == pytest.approx(here, rel=1e-12, abs=1e-14)
+        assert min(part.draw_weights(e, rng)[0] for _ in range(200)) > PRECISE
+        assert part.inlier_probability(e) == whole.inlier_probability(e)  # verdicts and densities are those of all
+        assert part.log_density(e) == whole.log_density(e)
+    far = np.array([40.0])
+    assert part.weight(far)[0] < 1e-6 < 1e-3 < whole.weight(far)[0] / prior  # negative control: else it pulls for ever
+    ordinary = RobustLikelihood.of(one_edge(50.0), 0.5)
+    assert ordinary.precise_only() is ordinary  # a Gaussian core has no rough part
 
 
 def test_rho_is_the_density_up_to_a_constant_and_gamma_is_bayes():

@@ -22,9 +22,10 @@ from tempose.optimum.newton import minimise
 from tempose.optimum.starts import start_poses
 from tempose.outliers import em as estimate
 from tempose.outliers import rotations
-from tempose.outliers.em import RobustOptions, fit
+from tempose.outliers.em import RobustOptions, fit, fit_both
 from tempose.outliers.noise import FEWEST_SPARE, EdgeEnergies, Parameters, _both_scales, _Sums, log_prior, tails
 from tempose.simulation import simulate
+from tempose.studies.rough_edges import rough_world
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
@@ -104,6 +105,27 @@ def test_rotations_whose_errors_have_no_scale_get_the_heaviest_tails():
     assert min(tails(alone)) < 1.0 == min(tails(alone.with_edges(few)))  # poses could be put onto the peak of the core
     assert min(tails(noisy)) == 1.0  # with translations such a core would outlast the density of wrong ones
     assert math.isinf(fit(without_noise_levels(rotations_only(graph)), made.truth).parameters.tail)
+
+
+@pytest.mark.parametrize("seed", [601, 603])
+def test_rough_edges_that_err_alike_do_not_outvote_precise_ones(seed):
+    graph, truth = rough_world("alike", seed, nodes=50)
+    every, precise = fit_both(graph, truth, RobustOptions(), np.full(graph.n_edges, np.nan))
+    found = fit(graph, truth)
+    assert precise is not None and found.likelihood.is_precise_only
+    assert np.array_equal(found.poses.wxyz, precise.poses.wxyz)
+    errors = [pose_errors(one.poses, truth).mean_rotation_deg for one in (found, every)]
+    assert errors[0] < 0.7 * errors[1]
+    assert np.mean(found.inlier_probability) > 0.9  # rough ones are right, but do not move the poses
+    assert np.mean(found.likelihood.moving_probability(found.energies)) < 0.6
+    # negative control: errors as large, each in its own direction
+    graph, truth = rough_world("each by itself", seed, nodes=50)
+    every, precise = fit_both(graph, truth, RobustOptions(), np.full(graph.n_edges, np.nan))
+    found = fit(graph, truth)
+    assert found.parameters.tail < 1.0 and precise is not None and not found.likelihood.is_precise_only
+    assert np.array_equal(found.poses.wxyz, every.poses.wxyz)
+    errors = [pose_errors(one.poses, truth).mean_rotation_deg for one in (found, precise)]
+    assert errors[0] < errors[1]
 
 
 def test_rotations_alone_have_a_shortcut_to_the_same_numbers():

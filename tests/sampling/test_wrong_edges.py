@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 import tempose
 from helpers.kernels import packed, random_graph, random_poses
 from helpers.sampling import Case, mean_and_error
-from helpers.wrong_edges import with_wrong_edges
+from helpers.wrong_edges import rotations_only, with_wrong_edges
 from tempose import describe
 from tempose.analysis.edge_checks import check_edges
 from tempose.errors import NotApplicable
@@ -148,6 +148,27 @@ def test_collapsed_agrees_with_the_summed_out_potential(tmp_path: Path, tail: fl
     gap, error = np.abs(np.subtract(*means)), np.hypot(*errors)
     assert np.all(gap < 4.0 * error)
     assert error[0] < 1.0
+
+
+def test_samplers_agree_where_only_precise_edges_move_the_poses(tmp_path: Path) -> None:
+    made = simulate(14, completeness=1.0, sigma_rot_deg=1.0, sigma_trans=0.0, seed=3)
+    exact = rotations_only(made.graph)
+    graph = replace(exact, concentration=exact.concentration / 9.0)  # edges fit so well that no node goes astray
+    whole = RobustLikelihood.of(graph, 0.95, tail=0.5)
+    means, errors = [], []
+    for likelihood in (whole.precise_only(), whole):
+        posterior = Posterior(graph, likelihood)
+        best = minimise(Curvature(posterior), made.truth)
+        found = Case(posterior, best.poses, best.potential)
+        for name in EXACT:
+            draws = found.run(name, 2000, tmp_path / f"{name}-{likelihood.is_precise_only}")
+            turn = np.array([quat.angle_between(wxyz[0], wxyz[4]) for wxyz, _ in draws])
+            stats = [mean_and_error(x) for x in (draws.energies[0], turn, turn**2)]
+            means.append([mean for mean, _ in stats])
+            errors.append([error for _, error in stats])
+    assert np.all(np.abs(np.subtract(*means[:2])) < 4.0 * np.hypot(*errors[:2]))
+    # negative control: the whole likelihood has another U
+    assert abs(means[2][0] - means[0][0]) > 10.0 * math.hypot(errors[2][0], errors[0][0])
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -158,7 +158,7 @@ class Analysis:
         energy, measured = self.posterior.energies(self.estimate), graph.freedom
         weight, kept = np.ones_like(energy), np.ones_like(energy)
         if likelihood is not None:  # of the kept edges
-            weight, kept = likelihood.weight(energy), likelihood.inlier_probability(energy)
+            weight, kept = likelihood.weight(energy), likelihood.moving_probability(energy)
         freedom = float(kept @ measured) - Curvature(Posterior(graph)).determined(self.estimate)
         return float(2.0 * weight @ energy), freedom
 

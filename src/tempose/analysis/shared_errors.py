@@ -41,7 +41,7 @@ EDGES_AS_ONE = 5.0
 """So many edges that share their errors count as one where ids are no order in time."""
 DRAWS = 199  # the least p-value is then 0.005
 SIGNIFICANT = 0.01
-_KEPT = 0.5  # inlier probability of edges that the noise is taken from
+_KEPT = 0.5  # probability of moving the poses, of edges that the noise is taken from
 _LEAST_LEFT = 0.2  # share of the numbers that residuals show, at least: where poses use up all, they show nothing
 _A_LITTLE = 1e-6  # weight of the others, so that no node is free
 _FEWEST = 30  # corners of triangles worth testing
@@ -161,7 +161,7 @@ class _Displacements:
 def _kept(posterior: Posterior, estimate: Poses) -> Mask:
     if posterior.likelihood is None:
         return np.ones(posterior.graph.n_edges, dtype=bool)
-    return np.asarray(posterior.likelihood.inlier_probability(posterior.energies(estimate)) > _KEPT)
+    return np.asarray(posterior.likelihood.moving_probability(posterior.energies(estimate)) > _KEPT)
 
 
 def shared_laplace(posterior: Posterior, estimate: Poses, beta: float = 1.0) -> Laplace | None:

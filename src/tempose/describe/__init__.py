@@ -29,6 +29,7 @@ from tempose.describe.edges import (
     global_test,
     noise,
     noise_levels,
+    precise_only,
     reliability,
     scaling,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "optimiser_trouble",
     "paper_noise",
     "poses_alone",
+    "precise_only",
     "precisions",
     "reason",
     "reliability",

@@ -11,6 +11,7 @@ from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.describe.common import listed
 from tempose.model.graph import PoseGraph
+from tempose.model.robust import RobustLikelihood
 from tempose.outliers.noise import Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 
@@ -95,6 +96,17 @@ def noise(verdicts: EdgeVerdicts) -> str:
         f"noise {'estimated' if verdicts.estimated else 'as given'}: {noise_levels(verdicts.graph)} per axis; inliers are {core}, "
         f"{100.0 * p.inlier_probability:.3g} % of the edges"
     )
+
+
+def precise_only(likelihood: RobustLikelihood) -> list[str]:
+    """That only precise edges tell the poses, if it is so."""
+    if not likelihood.is_precise_only:
+        return []
+    return [
+        f"errors of edges have no scale (ν = {likelihood.tail:g}), and rough edges contradict precise ones by more than "
+        f"independent errors would: only edges at most {likelihood.least_weight**-0.5:.2g} times as noisy as usual move poses and "
+        "draws; noise and verdicts are of all edges"
+    ]
 
 
 def distrusted(verdicts: EdgeVerdicts, most: int = 5, *, contested: bool = False) -> str:

@@ -59,6 +59,10 @@ _FILES = (
 )  # fmt: skip
 
 
+_NUMBERS = ("tail", "least_weight")  # of a likelihood: one for all edges
+_POSSIBLE = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (1e-6, np.inf), "least_weight": (1e-6, 1.0)}
+
+
 @dataclass(frozen=True, eq=False)
 class StoredResult:
     """What a directory holds, apart from draws and from tables for people.
@@ -135,7 +139,7 @@ def write_result(
         "minima.npz": _minima(result.others),
         "explanations.npz": result.explanations,
         "covariances.npz": result.nodes,
-        "likelihood.npz": {} if result.likelihood is None else asdict(result.likelihood),
+        "likelihood.npz": {} if result.likelihood is None else _likelihood_arrays(result.likelihood),
     }
     graph_file = home / "graph.csv"
     unchanged = _written.checksum(graph_file, graph)
@@ -225,7 +229,9 @@ def read_result(home: Path) -> StoredResult:
         return StoredResult(
             facts,
             graph,
-            RobustLikelihood(**{**likelihood, "tail": float(likelihood["tail"])}) if likelihood else None,
+            RobustLikelihood(**{**likelihood, **{k: float(likelihood[k]) for k in _NUMBERS if k in likelihood}})
+            if likelihood
+            else None,
             estimate,
             array_of(read.content("trace.npy"), home / "trace.npy", _ANEW),
             tuple(Poses(estimate.ids, *one) for one in zip(*others.values(), strict=True)) if others else (),
@@ -236,14 +242,22 @@ def read_result(home: Path) -> StoredResult:
         raise DrawsError(f"{home}: not a result of this version of tempose; {_ANEW}") from None
 
 
+def _likelihood_arrays(likelihood: RobustLikelihood) -> dict[str, Any]:
+    """What is kept of a likelihood; ε only where it is not that of all edges."""
+    arrays = asdict(likelihood)
+    if not likelihood.is_precise_only:
+        del arrays["least_weight"]
+    return arrays
+
+
 def _check_shapes(
     graph: PoseGraph, likelihood: Mapping[str, Any], explanations: Mapping[str, Any], nodes: Mapping[str, Any]
 ) -> None:
     """Raise if arrays are not those of this graph."""
     n, m = graph.n_nodes, graph.n_edges
     for name, array in likelihood.items():
-        least, most = {"prior": (0.0, 1.0), "freedom": (0.0, 6.0), "tail": (1e-6, np.inf)}.get(name, (-1e9, 1e9))
-        if array.dtype != np.float64 or array.shape != (() if name == "tail" else (m,)):
+        least, most = _POSSIBLE.get(name, (-1e9, 1e9))
+        if array.dtype != np.float64 or array.shape != (() if name in _NUMBERS else (m,)):
             raise ValueError(f"{name} is not of this graph")
         if not np.all((array >= least) & (array <= most)):
             raise ValueError(f"{name} is not possible")

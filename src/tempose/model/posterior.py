@@ -38,6 +38,11 @@ class Posterior:
     graph: PoseGraph
     likelihood: RobustLikelihood | None = None
 
+    @property
+    def is_precise_only(self) -> bool:
+        """Whether only precise edges move the poses (:meth:`RobustLikelihood.precise_only`)."""
+        return self.likelihood is not None and self.likelihood.is_precise_only
+
     def __reduce__(self) -> tuple[type[Posterior], tuple[object, ...]]:
         return Posterior, (self.graph, self.likelihood)  # tables are made again where they are needed
 

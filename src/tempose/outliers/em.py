@@ -15,8 +15,9 @@ import numpy as np
 
 from tempose._typing import Array, Index, Mask
 from tempose.errors import NotApplicable
+from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
-from tempose.geometry import se3
+from tempose.model.gauge import Gauge
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -46,6 +47,7 @@ _A_LITTLE = 1e-6  # of an edge, so that no node is free
 _SAME = (
     1e-6  # radians, and of the spread of translations: two measurements of one motion never agree as closely by chance
 )
+SCALELESS = 1.0  # ν below: errors have no scale, and rough edges, those noisier than σ, may outvote the precise ones
 _EXACT = 1e-9  # radians, and of the spread of translations: residuals below are rounding
 
 
@@ -135,10 +137,29 @@ def fit(
             known = replace(options, noise="given", inlier_probability=p.inlier_probability, tail=p.tail)
             return fit(graph, once.poses, known, own_probability=own, first=p)
         require_loops(graph, start)
-    if first is None:
-        first = first_parameters(graph, start, options, own)
-    parameters, poses = first, start
-    stage = _Stage(graph, own)
+    every, precise = fit_both(graph, start, options, own, first)
+    return every if precise is None or not _differ(precise, every) else precise
+
+
+def fit_both(
+    graph: PoseGraph, start: Poses, options: RobustOptions, own: Array, first: Parameters | None = None
+) -> tuple[RobustFit, RobustFit | None]:
+    """What all edges tell, and what the precise ones alone tell, where errors of rotations have no scale.
+
+    The latter begin at ``start`` or where all edges have led from there, whichever leads lower.
+    """
+    first = first_parameters(graph, start, options, own) if first is None else first
+    every = _fitted(_Stage(graph, own), start, options, first)
+    if every.parameters.tail >= SCALELESS or not rotations.applies(graph):
+        return every, None
+    stage, p = _Stage(graph, own, precise_only=True), every.parameters
+    near = min((stage.approach(one, p) for one in (start, every.poses)), key=stage.posterior(p).potential)
+    return every, _fitted(stage, near, replace(options, tail=p.tail), p)
+
+
+def _fitted(stage: _Stage, start: Poses, options: RobustOptions, first: Parameters) -> RobustFit:
+    """Poses and parameters in turns, from ``start`` and the ``first`` parameters."""
+    own, parameters, poses = stage.own, first, start
     status, free_tail, choices, released = "round limit", options.tail is None, 0, False
     for number in range(1, options.rounds + 1):
         poses, left = stage.improve(poses, parameters)
@@ -168,6 +189,23 @@ def fit(
     if options.noise == "auto":
         evidence += left.log_evidence_of_scales(parameters, own)
     return RobustFit(poses, posterior.graph, posterior.likelihood, parameters, status, number, log_likelihood, evidence)
+
+
+def _differ(precise: RobustFit, every: RobustFit) -> bool:
+    """Whether poses that precise edges tell differ from those that all tell by more than independent errors let them.
+
+    Of independent errors the larger part cannot do worse than its precise one, so that the two differ by less than the precise
+    one errs (Hausman's test of a model): half of the nodes must be farther apart than that.
+    """
+    graph = precise.graph
+    try:
+        laplace = Laplace(Curvature(precise.posterior), precise.poses)
+    except NotPositiveDefiniteError:
+        return False
+    variance = np.trace(laplace.marginals(Gauge(graph, "centroid"))[:, :3, :3], axis1=1, axis2=2)
+    a, b = precise.poses, every.poses
+    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
+    return bool(np.median(quat.angle_between(a.wxyz, moved.wxyz) ** 2 / variance) > 1.0)
 
 
 def repeated(graph: PoseGraph) -> Mask:
@@ -312,13 +350,14 @@ def _scales(energy: Array, freedom: int) -> Array:
 class _Stage:
     """Steps of the poses, and what they leave over, for parameters that change; the structure is analysed once."""
 
-    def __init__(self, graph: PoseGraph, own: Array) -> None:
-        self.stated, self.own = graph, own
+    def __init__(self, graph: PoseGraph, own: Array, *, precise_only: bool = False) -> None:
+        self.stated, self.own, self.precise_only = graph, own, precise_only
         self.first: Curvature | None = None
         self.rotations_alone = rotations.RotationsAlone(graph) if rotations.applies(graph) else None
 
     def posterior(self, p: Parameters) -> Posterior:
-        return Posterior(p.graph(self.stated), p.likelihood(self.stated, self.own))
+        likelihood = p.likelihood(self.stated, self.own)
+        return Posterior(p.graph(self.stated), likelihood.precise_only() if self.precise_only else likelihood)
 
     def curvature(self, p: Parameters) -> Curvature:
         """Second derivatives at these parameters."""

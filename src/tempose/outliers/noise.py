@@ -263,7 +263,8 @@ class EdgeEnergies:
 
     def _sums_at(self, p: Parameters, own: Array) -> dict[str, _Sums]:
         likelihood, energy = p.likelihood(self.stated, own), self.energy(p)
-        return self._sums(p, likelihood.inlier_probability(energy), likelihood.weight(energy))
+        gamma = likelihood.inlier_probability(energy)
+        return self._sums(p, gamma, gamma * likelihood.core_weight(energy))
 
     def log_evidence_of_scales(self, p: Parameters, own: Array) -> float:
         """Logarithm of the prior of log s of every scale, times the width over which the residuals allow it."""

@@ -80,7 +80,7 @@ class RobustTarget(CollapsedTarget):
         state, likelihood = rows(len(wxyz)), self.likelihood
         state[:, :4], state[:, 4:7] = wxyz, position
         energy = self.posterior.energies_of(state)
-        weights = np.where(rng.random(len(energy)) < likelihood.inlier_probability(energy), 1.0, 0.0)
+        weights = np.where(rng.random(len(energy)) < likelihood.moving_probability(energy), 1.0, 0.0)
         weights *= likelihood.draw_weights(energy, rng)
         lost = (weights == 0.0) & (before.weights > 0.0)
         return before if np.any(lost) and not self.holds_together(weights, wxyz) else self.given(weights)

@@ -106,7 +106,7 @@ def _fields(home: Path, stored: StoredResult) -> dict[str, Any]:
         parameters,
         options.noise == "auto",
         weighing=weighing,
-        errors_shared=options.shares_errors(is_by_place(weighing)),
+        errors_shared=options.shares_errors(is_by_place(weighing), posterior.is_precise_only),
         scaled_by=scaled_by,
     )
     found = 0 if draws is None else draws.n_draws
