@@ -246,3 +246,33 @@ def test_explanations_survive_files(tmp_path: Path) -> None:
         assert np.array_equal(a.poses.position, b.poses.position)
         assert np.array_equal(a.moved, b.moved) and np.array_equal(a.given_up, b.given_up)
     assert (home / "poses.explanation-2.csv").exists()
+
+
+def test_a_break_that_was_found_stands_for_those_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All links of a stretch are tried, or one for each: the probabilities are the same."""
+    graph, _ = a_loop_and_its_opposite(6, right=1)
+    sequence = Sequence.of(graph)
+    assert sequence is not None
+    search = ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
+    search.run([])
+
+    def of_classes() -> dict[object, float]:
+        found, total = search.candidates(), dict[object, float]()
+        for one, probability in zip(found.found, found.probability.tolist(), strict=True):
+            what = search._breaks(one)[0]
+            total[what] = total.get(what, 0.0) + probability
+        return total
+
+    every, tried = of_classes(), list(search.found.values())
+    search.found = {}
+    for one in sorted(tried, key=lambda one: -one.log_score):
+        if all(search._breaks(one)[0] != search._breaks(other)[0] for other in search.found.values()):
+            search._keep(one)
+    assert len(search.found) < 0.5 * len(tried)
+    likely = [what for what, probability in every.items() if probability > 0.05]
+    assert len(likely) > 1
+    few = of_classes()
+    assert [few[what] for what in likely] == pytest.approx([every[what] for what in likely], abs=0.05)
+    monkeypatch.setattr(search, "_standing_for", lambda found: np.ones(len(found)))  # negative control
+    alone = of_classes()
+    assert max(abs(alone.get(what, 0.0) - every[what]) for what in likely) > 0.15

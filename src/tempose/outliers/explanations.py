@@ -19,8 +19,10 @@ with another cluster on how two segments lie has less to say, since one cause ma
 cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
 
 Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
-little at every link reaches any place, so that residuals count as well: a part of the excess of those of links, and of one for
-every cell. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the score is computed there.
+little at every link reaches any place, so that residuals may count as well: a part of the excess of those of links, and of one for
+every cell. Between two nodes at which loop closures fit any link may be the wrong one, so that an explanation with breaks at
+some of these stands for those with breaks at the others. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the
+score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
