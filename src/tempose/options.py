@@ -45,7 +45,8 @@ class SolveOptions:
     edge_errors
         What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
         (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. ``auto`` has shared
-        ones where noise is estimated and loop closures that say the same count once. Estimate, draws and verdicts are the same.
+        ones where noise is estimated and loop closures that say the same count once, and where rough edges contradict precise
+        ones. Estimate, draws and verdicts are the same.
     scale
         Whether all σ are multiplied by the root of the variance factor: ``never``, ``always``, or ``if-test-fails``. The estimate
         stays where it is; error bars and draws are those of the scaled noise. ``noise="auto"`` is finer, and needs no such factor.

@@ -539,6 +539,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         doubts += [(Doubt.COMPETING, others)] if others else []
         doubts += [(Doubt.LOOSE_PARTS, len(parts))] if parts else []
         notices += describe.precise_only(fitted.likelihood)
+        doubts += [(Doubt.ROUGH, math.nan)] if fitted.likelihood.is_precise_only else []
     if options.noise == "auto":
         notices += describe.kept_noise(fitted.parameters)
     posterior = fitted.posterior if robust is not None else Posterior(fitted.graph)

@@ -65,6 +65,7 @@ class Doubt(StrEnum):
     LOOSE_PARTS = "parts that one edge holds"
     CORRELATED = "correlated errors"
     SHARED = "shared errors"
+    ROUGH = "rough edges contradict precise ones"
     UNDETERMINED = "not determined in the world"
     UNCHECKED = "nothing is checked"
     NOT_PROVEN = "not proven"

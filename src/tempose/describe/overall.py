@@ -53,6 +53,7 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
         Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
         Doubt.SHARED: "edges that meet err alike, so error bars are too small",
+        Doubt.ROUGH: "rough edges contradict precise ones, which alone tell the poses",
         Doubt.UNDETERMINED: "the measurements do not tie all of it to the world",
         Doubt.UNCHECKED: "there are no loops: no edge is checked by another",
         Doubt.NOT_PROVEN: f"these poses may be a local optimum, up to {value:.2g}% of U above the best",

@@ -14,9 +14,10 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
 from tempose.model.relative import RelativeSummary
+from tempose.optimum.laplace import Laplace
 from tempose.studies.store import Row
 
-__all__ = ["LEVELS", "Coverage", "column", "coverage", "pair_distance", "shares"]
+__all__ = ["LEVELS", "Coverage", "central", "column", "coverage", "pair_distance", "rotations_within", "shares"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,20 @@ def shares(squared: Mapping[str, Array], dimension: int) -> Row:
         for level in LEVELS:
             row[column(kind, level)] = float(np.mean(inside(distance, level, dimension))) if len(distance) else None
     return row
+
+
+def rotations_within(laplace: Laplace, truth: Poses, level: float) -> float:
+    """Share of the true rotations, seen from the most central node, inside their regions of probability ``level``."""
+    a = truth.ids[central(laplace, truth)]
+    found = [pair_distance(laplace.relative(a, b), truth, dimension=3) for b in truth.ids if b != a]
+    return float(np.mean(inside(np.array(found), level, 3)))
+
+
+def central(laplace: Laplace, truth: Poses) -> int:
+    """Row of the most central node; of one in the middle of the truth, if the truth of that one is unknown."""
+    weights = laplace.rotation_frame(0.0)  # nobody but the most central node is that near to it
+    rows = np.array([laplace.poses.row(name) for name in truth.ids])
+    return int(np.argmax(weights[rows])) if np.any(weights[rows]) else len(truth) // 2
 
 
 def pair_distance(found: RelativeSummary, truth: Poses, *, dimension: int = 6) -> float:

@@ -20,6 +20,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.trees import tree_poses
 from tempose.simulation.wrong import is_odometry
 from tempose.solution import Solution
+from tempose.studies.coverage import central
 from tempose.studies.store import Row
 
 SURE = 0.9
@@ -181,13 +182,6 @@ def shared_coverage(solution: Solution, truth: Poses, levels: Sequence[float]) -
         return {}
     squared = node_distances(shared, truth)
     return {f"shared_{round(100 * level)}": float(np.mean(inside(squared, level, NUMBERS))) for level in levels}
-
-
-def central(laplace: Laplace, truth: Poses) -> int:
-    """Row of the most central node; of one in the middle of the truth, if the truth of that one is unknown."""
-    weights = laplace.rotation_frame(0.0)  # nobody but the most central node is that near to it
-    rows = np.array([laplace.poses.row(name) for name in truth.ids])
-    return int(np.argmax(weights[rows])) if np.any(weights[rows]) else len(truth) // 2
 
 
 # ---------------------------------------------------------------------- likelihoods, chains

@@ -14,8 +14,10 @@ from tempose.io import ReadOptions, onedsfm
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.simulation import simulate
+from tempose.solver import solve
 from tempose.studies import figures
 from tempose.studies import real_data as real
+from tempose.studies.coverage import rotations_within
 from tempose.studies.experiment import Experiment, Result, RunOptions, as_text, data_folder
 from tempose.studies.store import Cell, Row
 
@@ -53,14 +55,23 @@ def run(cell: Cell) -> list[Row]:
     rotations = replace(tiny.graph, j_from_i_t=np.full((tiny.graph.n_edges, 3), np.nan))
     with suppress(NotApplicable):  # said again, with its reason, by the measurement
         chosen(rotations, tiny.truth)
-    return [real.measure(chosen, *data(cell["nodes"]), timed=True)]
+    row = real.measure(chosen, *data(cell["nodes"]), timed=True)
+    return [row | error_bars(*data(cell["nodes"])) if cell["method"] == "robust" else row]
+
+
+def error_bars(graph: PoseGraph, truth: Poses) -> Row:
+    """Of a robust solve: true rotations inside the 95% regions that it reports, and inside those of independent errors."""
+    solution = solve(graph, robust=True, noise="auto", draws=0, certify=False, analyse=False)
+    known = truth.select([name for name in truth.ids if name in graph.index])
+    around = {"inside_95": solution.analysis.error_bars, "inside_95_independent": solution.analysis.laplace}
+    return {name: None if one is None else rotations_within(one, known, 0.95) for name, one in around.items()}
 
 
 def table(rows: list[Row]) -> list[Row]:
     """Errors and seconds."""
     errors = ("mean_rotation_deg", "median_rotation_deg", "mean_rotation_deg_l2", "median_rotation_deg_l2")
-    times = ("seconds", "cpu_seconds", "iterations")
-    return real.columns(rows, ("data", "method", "n_compared", *errors, *times, "status", "message"))
+    times, bars = ("seconds", "cpu_seconds", "iterations"), ("inside_95", "inside_95_independent")
+    return real.columns(rows, ("data", "method", "n_compared", *errors, *times, *bars, "status", "message"))
 
 
 def draw(result: Result, home: Path) -> list[Path]:
@@ -75,8 +86,9 @@ def draw(result: Result, home: Path) -> list[Path]:
 
 
 def text(result: Result) -> str:
-    """Mean and median error after L1 alignment, and times, by method."""
+    """Mean and median error after L1 alignment, times, and true cameras inside the 95% regions, by method."""
     shown = {"mean_rotation_deg": "mean °", "median_rotation_deg": "median °", "cpu_seconds": "cpu s", "seconds": "s"}
+    shown |= {"inside_95": "inside 95 %", "inside_95_independent": "if independent"}
     lines = [
         {"method": row["method"], "column": column, "value": row[name]}
         for row in result.table
