@@ -47,8 +47,8 @@ _A_LITTLE = 1e-6  # of an edge, so that no node is free
 _SAME = (
     1e-6  # radians, and of the spread of translations: two measurements of one motion never agree as closely by chance
 )
-# chosen on: simulated rotations with rough edges (benchmarks/rough_edges.py, seeds 500 to 803); 0.3 at most where each errs by itself
-_DIFFERENT = 0.5  # squared distance, of the variance that precise edges leave: as if they knew half of what all know
+# chosen on: simulated rotations with rough edges (benchmarks/rough_edges.py, seeds 500 to 803); 0.3 at most if each errs by itself
+_DIFFERENT = 0.5  # squared distance over the variance that precise edges leave: as if they knew half of what all know
 SCALELESS = 1.0  # ν below: errors have no scale, and rough edges, those noisier than σ, may outvote the precise ones
 _EXACT = 1e-9  # radians, and of the spread of translations: residuals below are rounding
 
