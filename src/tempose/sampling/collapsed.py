@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 KICKS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
 # chosen on: energy errors of simulated trajectories (1000 nodes; 300, 8°; planar; correlated), a grid, smallGrid3D, sphere2500
-SHORTER, FEW = 0.5, 6  # of a turn T in 3 to so many parts, k, the first and the last are of length T / (k + this)
+SHORTER, FEW = 0.5, 4  # of a turn T in 3 to so many parts, k, the first and the last are of length T / (k + this)
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
 GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
 PILOTS = 2  # chains that share these
@@ -292,7 +292,7 @@ def kick_plan(turn: float, kicks: int, *, small: bool = True) -> tuple[Array, Ar
     :math:`\int \dot W\,dt` along the exact turn. For a cubic W, its leading term, :math:`\dot W` has the frequencies 1 and 3; so
     from two kicks on the trapezoidal weights get the smallest change that integrates these exactly. What is quartic, and what is
     quadratic because the Hessian elsewhere is another, adds 2 and 4: where W is ``small``, so that few kicks do, the first and last
-    part are shorter and the weights of four or more integrate 2 exactly, too; three do nearly, at these times. Where W is not
+    part are shorter and the weights of four integrate 2 exactly, too; three do nearly, at these times. Where W is not
     small, errors are of higher order in it, and equal parts are better. Times and weights are symmetric, so the trajectory is
     reversible.
     """
