@@ -77,6 +77,7 @@ _NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
 _FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES, _FEW_TREES = 40, 10  # random ones, in a search and in a survey
 _MOST_CLOSED = 40  # clusters, the largest, that a survey believes or gives up one by one
+_ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clusters, and one start
 # chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
 _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
 _SURE = 1e-12
@@ -237,10 +238,10 @@ class ExplanationSearch:
     def survey(self, starts: Iterable[Poses], factor: float | None = None) -> Candidate:
         """The best of what :meth:`run` begins with, for graphs in which it would take minutes."""
         self._begin(factor)
-        given = [self.sequence.chain_poses, *starts]
+        given, is_large = [self.sequence.chain_poses, *starts], _MOST_CLOSED * self.sequence.graph.n_nodes > _ALL_CLOSED
         for again in range(2):
             self._look_around(given, _FEW_TREES)
-            for one in self._best_of_each(1 if again else _IMPROVED):
+            for one in self._best_of_each(1 if again or is_large else _IMPROVED):
                 self._close(one)
             if not again:
                 given += [one.poses for one in self._best(_IMPROVED)]
@@ -422,7 +423,7 @@ class ExplanationSearch:
         On long ways drift is many times what an edge that fits may miss by: no tree closes a loop, and nothing draws it together.
         """
         best, clusters, graph = start, self.clusters, self.sequence.graph
-        largest = np.argsort(-clusters.size, kind="stable")[:_MOST_CLOSED]
+        largest = np.argsort(-clusters.size, kind="stable")[: min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)]
         for _ in range(_SWEEPS):
             before = best
             for c in self.rng.permutation(largest[clusters.size[largest] > 1]).tolist():
