@@ -254,3 +254,17 @@ def test_graphs_that_break_others(edges: list[tuple[int, int]], weight: float) -
     assert solution.nodes is not None
     if len(graph.bridges) == m:
         assert solution.potential == pytest.approx(0.0, abs=1e-20 * scale.max() + 1e-25)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("length", [1e9, 1e200, np.inf, np.nan])
+def test_a_step_that_was_blown_up_leads_nowhere(length: float) -> None:
+    made = tempose.simulate(6, completeness=1.0, seed=0)
+    ground = newton._Ground(Curvature(Posterior(made.graph)))
+    here = ground.at(made.truth.wxyz, made.truth.position)
+    delta = np.zeros((6, 6))
+    delta[2, 1] = length
+    there = ground.moved(here, delta)
+    assert there.value == np.inf and there.wxyz is here.wxyz
+    delta[2, 1] = 1.0  # negative control
+    assert np.isfinite(ground.moved(here, delta).value)

@@ -28,6 +28,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.merged import placed
 from tempose.optimum.relaxations import positions_given_rotations
 
+_SENSELESS = 1e8  # radians of a turn in one step: nothing is left of its digits
 # chosen on: simulated trajectories of 3000 nodes, 3° and 6° noise, completeness 0.02, 0.1 and 0.5, seeds 11 to 15
 _BEND = 1e-4  # radians: steps that turn something by more take the best positions at their end
 # chosen on: simulated trajectories of 3000 nodes, 3° and 6° noise, completeness 0.02, 0.1 and 0.5, seeds 11 to 15
@@ -107,7 +108,12 @@ class _Ground:
         return _Point(wxyz, position, value, np.where(self.free, gradient, 0.0))
 
     def moved(self, point: _Point, delta: Array) -> _Point:
-        """The point a step leads to; where it turns anything by more than :data:`_BEND`, with the best positions there."""
+        """The point a step leads to; where it turns anything by more than :data:`_BEND`, with the best positions there.
+
+        A step that a nearly singular Hessian has blown up leads nowhere: U is infinite there.
+        """
+        if not _angle(delta) < _SENSELESS:
+            return point._replace(value=np.inf)
         wxyz = quat.normalize(quat.multiply(quat.exp(delta[:, :3]), point.wxyz))
         position = point.position + delta[:, 3:]
         if self.projects and _angle(delta) > _BEND:
