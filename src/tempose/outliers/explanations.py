@@ -20,7 +20,7 @@ cases. More clusters that say so say nothing new. The first cluster between two 
 
 Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
 little at every link reaches any place, so that residuals may count as well: a part of the excess of those of links, and of one for
-every cell. Between two nodes at which loop closures fit any link may be the wrong one, so that an explanation with breaks at
+every cell. Between two nodes at which believed loop closures end any link may be wrong, so that an explanation with breaks at
 some of these stands for those with breaks at the others. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the
 score is computed there.
 
@@ -593,7 +593,7 @@ class ExplanationSearch:
     def _standing_for(self, found: list[Candidate]) -> Array:
         """How many explanations (k,) each of these stands for: the same, but for breaks at links that were not tried.
 
-        Between two nodes at which loop closures fit, any link may be the wrong one, and all are about as probable.
+        Between two nodes at which believed loop closures end, any link may be the wrong one, and all are about as probable.
         """
         alike = [self._breaks(one) for one in found]
         tried = Counter(what for what, _ in alike)
@@ -603,7 +603,9 @@ class ExplanationSearch:
         """What an explanation believes, and the stretches in which it gives links up; in how many ways it can."""
         sequence = self.sequence
         ends = np.zeros(sequence.graph.n_nodes, dtype=bool)
-        loops = one.fits & ~sequence.is_link
+        loops = self.clusters.spread(
+            one.believed, False
+        )  # those that do not fit, too: a break beyond their ends is another one
         ends[sequence.rank[sequence.earlier[loops]]] = ends[sequence.rank[sequence.later[loops]]] = True
         stretch = np.cumsum(ends)[sequence.rank[sequence.earlier[self._links]]]  # of every link
         size, broken = np.bincount(stretch), np.bincount(stretch[one.evidence.given_up])
