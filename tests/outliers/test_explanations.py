@@ -264,6 +264,10 @@ def test_a_break_that_was_found_stands_for_those_beside_it(monkeypatch: pytest.M
         return total
 
     every, tried = of_classes(), list(search.found.values())
+    with monkeypatch.context() as counting:  # all were tried: nothing stands for anything else
+        counting.setattr(search, "_standing_for", lambda found: np.ones(len(found)))
+        counted = of_classes()
+        assert max(abs(counted.get(what, 0.0) - probability) for what, probability in every.items()) < 0.02
     search.found = {}
     for one in sorted(tried, key=lambda one: -one.log_score):
         if all(search._breaks(one)[0] != search._breaks(other)[0] for other in search.found.values()):

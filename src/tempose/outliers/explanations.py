@@ -600,16 +600,17 @@ class ExplanationSearch:
         return np.array([max(count / tried[what], 1.0) for what, count in alike])
 
     def _breaks(self, one: Candidate) -> tuple[tuple[bytes, tuple[int, ...]], int]:
-        """What an explanation believes, and the stretches in which it gives links up; in how many ways it can."""
+        """What an explanation believes, and in which stretches it gives links up; in how many ways it can.
+
+        Where it gives up several of a stretch, so that nothing holds what is between, only what was tried counts.
+        """
         sequence = self.sequence
         ends = np.zeros(sequence.graph.n_nodes, dtype=bool)
-        loops = self.clusters.spread(
-            one.believed, False
-        )  # those that do not fit, too: a break beyond their ends is another one
+        loops = self.clusters.spread(one.believed, False)  # also those that do not fit: a break beyond them is another
         ends[sequence.rank[sequence.earlier[loops]]] = ends[sequence.rank[sequence.later[loops]]] = True
         stretch = np.cumsum(ends)[sequence.rank[sequence.earlier[self._links]]]  # of every link
         size, broken = np.bincount(stretch), np.bincount(stretch[one.evidence.given_up])
-        ways = math.prod(math.comb(int(size[k]), int(broken[k])) for k in np.flatnonzero(broken))
+        ways = math.prod(size[np.flatnonzero(broken == 1)].tolist())
         return (one.believed.tobytes(), tuple(broken.tolist())), ways
 
     def _shares(self, found: tuple[Candidate, ...], probability: Array, beliefs: Beliefs) -> tuple[float, ...]:
