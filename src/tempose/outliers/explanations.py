@@ -92,6 +92,7 @@ _LESS, _MUCH_LESS = (
     3.0,
     7.0,
 )  # nats, of an explanation whose other breaks are not shifted, and of one that is not followed
+_NOTHING = 50.0  # nats, by which an explanation falls short that does not count, whatever it stands for
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
@@ -196,6 +197,7 @@ class ExplanationSearch:
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans, self._settling())
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
+        self._varied: dict[tuple[str, bytes], Candidate] = {}
         self._limit = _largest_energy(self.level.freedom, np.where(self.sequence.is_link, self.own, np.nan))
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
@@ -444,7 +446,7 @@ class ExplanationSearch:
         for one in self._best_of_each(count):
             self._rejoin(one)
         for one in self._best_of_each(count):
-            left = self._shift_breaks(one, left)
+            left = self._shift_breaks(one, left) if self._is_new("shifted", one) else left
         self._doubt()
         for one in self._best_of_each(count):  # others come first when clusters are doubted
             self._rejoin(one)
@@ -457,7 +459,7 @@ class ExplanationSearch:
         """
         sequence, graph = self.sequence, self.sequence.graph
         best = one
-        while True:
+        while self._is_new("rejoined", best):
             part = graph.with_edges(best.fits).component
             apart = np.flatnonzero(part[graph.edge_i] != part[graph.edge_j])
             if len(apart) == 0:
@@ -522,15 +524,26 @@ class ExplanationSearch:
 
     def _doubt(self) -> None:
         """Consider that clusters are wrong which nothing confirms, and leave the parts that they place unplaced."""
-        waiting = [one for one in self._best(_MOST_DOUBTED) if one.log_score > self._best(1)[0].log_score - _MUCH_LESS]
+        waiting = self._best(_MOST_DOUBTED)
+        waiting = [one for one in waiting if one.log_score > waiting[0].log_score - _MUCH_LESS]
+        seen = {(id(one.poses), one.doubted.tobytes()) for one in waiting}  # poses, and what is doubted of them
         for one in waiting:
-            for c in np.flatnonzero(one.unconfirmed).tolist():
+            for c in np.flatnonzero(one.unconfirmed).tolist() if self._is_new("doubted", one) else ():
                 doubted = one.doubted.copy()
                 doubted[c] = True
+                if (id(one.poses), doubted.tobytes()) in seen:
+                    continue
+                seen.add((id(one.poses), doubted.tobytes()))
                 other = self.explanation(one.poses, doubted)
                 if other.key not in self.found and len(waiting) < _MOST_DOUBTED:
                     waiting.append(other)
                 self._keep(other)
+
+    def _is_new(self, how: str, one: Candidate) -> bool:
+        """Whether this has not been varied in such a way before: it is from now on."""
+        known = self._varied.get((how, one.key))
+        self._varied[how, one.key] = one
+        return known is not one
 
     def _keep(self, one: Candidate) -> Candidate:
         known = self.found.get(one.key)
@@ -580,8 +593,12 @@ class ExplanationSearch:
         """All that were found and count, weighed by these beliefs; by default by those of the search."""
         beliefs = beliefs or self.beliefs
         agreement = self.clues.agreement(beliefs)
-        scored = [(log_score(self.clues, one.evidence, beliefs, agreement), one) for one in self.found.values()]
+        scored = [
+            (one.log_score if beliefs is self.beliefs else log_score(self.clues, one.evidence, beliefs, agreement), one)
+            for one in self.found.values()
+        ]
         scored.sort(key=lambda pair: -pair[0])
+        scored = [pair for pair in scored if pair[0] > scored[0][0] - _NOTHING]
         weight = np.exp(np.array([score for score, _ in scored]) - scored[0][0])
         weight *= self._standing_for([one for _, one in scored])
         order = np.argsort(-weight, kind="stable")
