@@ -26,7 +26,9 @@ score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
-link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say.
+link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say. If links are trusted,
+all of this is done with little, much and nearly full trust, whatever was asked for, and what was found is weighed by that: then the
+answer changes with the trust only where the weights do.
 """
 
 from __future__ import annotations
@@ -81,6 +83,8 @@ _ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clust
 # chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
 _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
 _SURE = 1e-12
+_RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are searched for: log odds of 2, 7 and 14
+_POOLED = 60  # of each of these, weighed by the trust that is asked for
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
 _STEPS = 6  # of Newton's method, to close loops
@@ -218,24 +222,87 @@ class ExplanationSearch:
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
 
+        If links are trusted that is repeated with more trust, and all that was found is weighed by the trust that was asked for.
+
         ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
         """
         self._begin(factor)
-        given = [self.sequence.chain_poses, *starts]
-        for again in range(2):
-            self._look_around(given, _TREES)
-            for start in self._best_of_each(_IMPROVED):
-                self._improve(start)
-            self._vary(_SHIFTED)
-            for _ in range(_ROUNDS):
-                before = self._best(1)[0].log_score
-                self._vary(_IMPROVED)
-                if self._best(1)[0].log_score < before + _GAIN:
-                    break
-            if not again:
-                given += [one.poses for one in self._best(_IMPROVED)]
-                self.set_level(*self._shown_level(self._best(1)[0]))
+        given, asked, rungs = [self.sequence.chain_poses, *starts], self.own, self._rungs()
+        self._trust(rungs[0])
+        self._look_everywhere(given)
+        given += [one.poses for one in self._best(_IMPROVED)]
+        self.set_level(*self._shown_level(self._best(1)[0]))
+        self._look_everywhere(given)
+        pool: list[tuple[Array, Poses]] = []
+        for own in rungs[1:]:
+            pool += self._pooled()
+            self._trust(own)
+            self._look_everywhere([*given, *(poses for _, poses in pool[:_IMPROVED])])
+        if rungs[-1] is not asked:
+            pool += self._pooled()
+            self._trust(asked)
+            self._look_at(pool)
         return self.candidates()
+
+    @cached_property
+    def trusted_alike(self) -> Mask:
+        """Links (m,) that are trusted, if all of those that are trusted are trusted alike, and more than not; else none."""
+        links = self.sequence.is_link & ~np.isnan(self.own)
+        trust = self.own[links]
+        return links if len(trust) and trust[0] > 0.5 and np.all(trust == trust[0]) else np.zeros_like(links)
+
+    def _rungs(self) -> list[Array]:
+        """Prior inlier probabilities (m,) to search with, one after the other.
+
+        Links that are trusted alike are trusted more and more, whatever was asked for: what is found does not depend on that, only
+        how it is weighed. Else they are as given.
+        """
+        links = self.trusted_alike
+        return [np.where(links, rung, self.own) for rung in _RUNGS] if np.any(links) else [self.own]
+
+    def _trust(self, own: Array) -> None:
+        """Begin anew with these prior inlier probabilities (m,), at the same noise."""
+        self.own = own
+        self.set_level(self.sigma_rot, self.sigma_trans)
+
+    def _look_everywhere(self, given: list[Poses]) -> None:
+        """Begin with poses and random trees, improve the best, and vary them."""
+        self._look_around(given, _TREES)
+        for start in self._best_of_each(_IMPROVED):
+            self._improve(start)
+        self._vary_on()
+
+    def _vary_on(self) -> None:
+        """Vary the best as long as that gains."""
+        self._vary(_SHIFTED)
+        for _ in range(_ROUNDS):
+            before = self._best(1)[0].log_score
+            self._vary(_IMPROVED)
+            if self._best(1)[0].log_score < before + _GAIN:
+                break
+
+    def _pooled(self) -> list[tuple[Array, Poses]]:
+        """Poses of the best that differ in what they believe, with what they have settled with."""
+        settled = self._settling()
+        return [(settled, one.poses) for one in self._best_of_each(_POOLED)]
+
+    def _look_at(self, pool: list[tuple[Array, Poses]]) -> None:
+        """What others have found, weighed by the present trust, and varied.
+
+        Poses that bend trusted links, because they have settled with less trust than there is now, have to settle again.
+        """
+        here = self._settling()
+        for _, poses in pool:
+            self._keep(self.explanation(poses))
+        best = self._best_of_each(_POOLED)
+        self.found = {}
+        for settled, poses in pool:
+            one = self.explanation(poses)
+            if one.evidence.bent == 0.0 or np.all(settled >= here):
+                self._keep(one)
+        for one in best:
+            self._consider(one.poses)
+        self._vary_on()
 
     def survey(self, starts: Iterable[Poses], factor: float | None = None) -> Candidate:
         """The best of what :meth:`run` begins with, for graphs in which it would take minutes."""
