@@ -33,6 +33,7 @@ from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution, Weighing
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
+_USUAL_TRUST = 0.99  # in odometry, as the option has it by default
 _MUCH_LESS = 7.0  # nats: a thousand to one
 _MOST_FITS = 6  # basins that are fitted with all parameters
 _SOFT = (8.0, 4.0)  # ν of heavy tails that soften a Gaussian core
@@ -122,7 +123,8 @@ def solve_robust(
             if not (by_cluster and search.is_feasible):
                 return _solve_long(graph, bones, search, options, own, rng, hints, by_cluster)
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
-            candidates = explain(search, bones, hints, grow_from_chain(sequence, own[bones.edges]))
+            usual, hints = _usual_trust(graph, bones, search, own, hints)
+            candidates = explain(search, bones, hints, grow_from_chain(sequence, usual[bones.edges]))
             return solve_explained(graph, bones, search, candidates, options, own)
     starts = _starts(graph, own, rng, start, hints, searched)
     fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
@@ -187,6 +189,22 @@ def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, gro
     """Explanations of a graph whose ids are an order in time, from what grows from the chain and the basins of a search."""
     basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
     return search.run([grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])], grown.factor)
+
+
+def _usual_trust(
+    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, own: Array, hints: Array | None
+) -> tuple[Array, Array | None]:
+    """Prior inlier probabilities (m,) and hints to begin a search with: links that are trusted alike are trusted as usual.
+
+    So where a search begins does not depend on how much they are trusted.
+    """
+    alike = np.flatnonzero(bones.edges)[search.trusted_alike]
+    if not len(alike):
+        return own, hints
+    usual = own.copy()
+    usual[alike] = _USUAL_TRUST
+    spread_on = hints is not None and not np.array_equal(hints, own, equal_nan=True)
+    return usual, odometry_hints(graph, usual, _USUAL_TRUST) if spread_on else usual
 
 
 def _is_whole(likeliest: Candidate, found: RobustFit, search: ExplanationSearch, bones: Skeleton) -> bool:

@@ -26,7 +26,9 @@ score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
-link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say.
+link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say. If links are trusted,
+all of this is done with little, much and nearly full trust, whatever was asked for, and what was found is weighed by that: then the
+answer changes with the trust only where the weights do.
 """
 
 from __future__ import annotations
@@ -81,6 +83,8 @@ _ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clust
 # chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
 _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
 _SURE = 1e-12
+_RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are searched for: log odds of 2, 7 and 14
+_POOLED = 60  # of each of these, weighed by the trust that is asked for
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
 _STEPS = 6  # of Newton's method, to close loops
@@ -92,6 +96,7 @@ _LESS, _MUCH_LESS = (
     3.0,
     7.0,
 )  # nats, of an explanation whose other breaks are not shifted, and of one that is not followed
+_NOTHING = 50.0  # nats, by which an explanation falls short that does not count, whatever it stands for
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
@@ -196,6 +201,7 @@ class ExplanationSearch:
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans, self._settling())
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
+        self._varied: dict[tuple[str, bytes], Candidate] = {}
         self._limit = _largest_energy(self.level.freedom, np.where(self.sequence.is_link, self.own, np.nan))
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
@@ -216,24 +222,87 @@ class ExplanationSearch:
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
 
+        If links are trusted that is repeated with more trust, and all that was found is weighed by the trust that was asked for.
+
         ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
         """
         self._begin(factor)
-        given = [self.sequence.chain_poses, *starts]
-        for again in range(2):
-            self._look_around(given, _TREES)
-            for start in self._best_of_each(_IMPROVED):
-                self._improve(start)
-            self._vary(_SHIFTED)
-            for _ in range(_ROUNDS):
-                before = self._best(1)[0].log_score
-                self._vary(_IMPROVED)
-                if self._best(1)[0].log_score < before + _GAIN:
-                    break
-            if not again:
-                given += [one.poses for one in self._best(_IMPROVED)]
-                self.set_level(*self._shown_level(self._best(1)[0]))
+        given, asked, rungs = [self.sequence.chain_poses, *starts], self.own, self._rungs()
+        self._trust(rungs[0])
+        self._look_everywhere(given)
+        given += [one.poses for one in self._best(_IMPROVED)]
+        self.set_level(*self._shown_level(self._best(1)[0]))
+        self._look_everywhere(given)
+        pool: list[tuple[Array, Poses]] = []
+        for own in rungs[1:]:
+            pool += self._pooled()
+            self._trust(own)
+            self._look_everywhere([*given, *(poses for _, poses in pool[:_IMPROVED])])
+        if rungs[-1] is not asked:
+            pool += self._pooled()
+            self._trust(asked)
+            self._look_at(pool)
         return self.candidates()
+
+    @cached_property
+    def trusted_alike(self) -> Mask:
+        """Links (m,) that are trusted, if all of those that are trusted are trusted alike, and more than not; else none."""
+        links = self.sequence.is_link & ~np.isnan(self.own)
+        trust = self.own[links]
+        return links if len(trust) and trust[0] > 0.5 and np.all(trust == trust[0]) else np.zeros_like(links)
+
+    def _rungs(self) -> list[Array]:
+        """Prior inlier probabilities (m,) to search with, one after the other.
+
+        Links that are trusted alike are trusted more and more, whatever was asked for: what is found does not depend on that, only
+        how it is weighed. Else they are as given.
+        """
+        links = self.trusted_alike
+        return [np.where(links, rung, self.own) for rung in _RUNGS] if np.any(links) else [self.own]
+
+    def _trust(self, own: Array) -> None:
+        """Begin anew with these prior inlier probabilities (m,), at the same noise."""
+        self.own = own
+        self.set_level(self.sigma_rot, self.sigma_trans)
+
+    def _look_everywhere(self, given: list[Poses]) -> None:
+        """Begin with poses and random trees, improve the best, and vary them."""
+        self._look_around(given, _TREES)
+        for start in self._best_of_each(_IMPROVED):
+            self._improve(start)
+        self._vary_on()
+
+    def _vary_on(self) -> None:
+        """Vary the best as long as that gains."""
+        self._vary(_SHIFTED)
+        for _ in range(_ROUNDS):
+            before = self._best(1)[0].log_score
+            self._vary(_IMPROVED)
+            if self._best(1)[0].log_score < before + _GAIN:
+                break
+
+    def _pooled(self) -> list[tuple[Array, Poses]]:
+        """Poses of the best that differ in what they believe, with what they have settled with."""
+        settled = self._settling()
+        return [(settled, one.poses) for one in self._best_of_each(_POOLED)]
+
+    def _look_at(self, pool: list[tuple[Array, Poses]]) -> None:
+        """What others have found, weighed by the present trust, and varied.
+
+        Poses that bend trusted links, because they have settled with less trust than there is now, have to settle again.
+        """
+        here = self._settling()
+        for _, poses in pool:
+            self._keep(self.explanation(poses))
+        best = self._best_of_each(_POOLED)
+        self.found = {}
+        for settled, poses in pool:
+            one = self.explanation(poses)
+            if one.evidence.bent == 0.0 or np.all(settled >= here):
+                self._keep(one)
+        for one in best:
+            self._consider(one.poses)
+        self._vary_on()
 
     def survey(self, starts: Iterable[Poses], factor: float | None = None) -> Candidate:
         """The best of what :meth:`run` begins with, for graphs in which it would take minutes."""
@@ -444,7 +513,7 @@ class ExplanationSearch:
         for one in self._best_of_each(count):
             self._rejoin(one)
         for one in self._best_of_each(count):
-            left = self._shift_breaks(one, left)
+            left = self._shift_breaks(one, left) if self._is_new("shifted", one) else left
         self._doubt()
         for one in self._best_of_each(count):  # others come first when clusters are doubted
             self._rejoin(one)
@@ -457,7 +526,7 @@ class ExplanationSearch:
         """
         sequence, graph = self.sequence, self.sequence.graph
         best = one
-        while True:
+        while self._is_new("rejoined", best):
             part = graph.with_edges(best.fits).component
             apart = np.flatnonzero(part[graph.edge_i] != part[graph.edge_j])
             if len(apart) == 0:
@@ -522,15 +591,26 @@ class ExplanationSearch:
 
     def _doubt(self) -> None:
         """Consider that clusters are wrong which nothing confirms, and leave the parts that they place unplaced."""
-        waiting = [one for one in self._best(_MOST_DOUBTED) if one.log_score > self._best(1)[0].log_score - _MUCH_LESS]
+        waiting = self._best(_MOST_DOUBTED)
+        waiting = [one for one in waiting if one.log_score > waiting[0].log_score - _MUCH_LESS]
+        seen = {(id(one.poses), one.doubted.tobytes()) for one in waiting}  # poses, and what is doubted of them
         for one in waiting:
-            for c in np.flatnonzero(one.unconfirmed).tolist():
+            for c in np.flatnonzero(one.unconfirmed).tolist() if self._is_new("doubted", one) else ():
                 doubted = one.doubted.copy()
                 doubted[c] = True
+                if (id(one.poses), doubted.tobytes()) in seen:
+                    continue
+                seen.add((id(one.poses), doubted.tobytes()))
                 other = self.explanation(one.poses, doubted)
                 if other.key not in self.found and len(waiting) < _MOST_DOUBTED:
                     waiting.append(other)
                 self._keep(other)
+
+    def _is_new(self, how: str, one: Candidate) -> bool:
+        """Whether this has not been varied in such a way before: it is from now on."""
+        known = self._varied.get((how, one.key))
+        self._varied[how, one.key] = one
+        return known is not one
 
     def _keep(self, one: Candidate) -> Candidate:
         known = self.found.get(one.key)
@@ -580,8 +660,12 @@ class ExplanationSearch:
         """All that were found and count, weighed by these beliefs; by default by those of the search."""
         beliefs = beliefs or self.beliefs
         agreement = self.clues.agreement(beliefs)
-        scored = [(log_score(self.clues, one.evidence, beliefs, agreement), one) for one in self.found.values()]
+        scored = [
+            (one.log_score if beliefs is self.beliefs else log_score(self.clues, one.evidence, beliefs, agreement), one)
+            for one in self.found.values()
+        ]
         scored.sort(key=lambda pair: -pair[0])
+        scored = [pair for pair in scored if pair[0] > scored[0][0] - _NOTHING]
         weight = np.exp(np.array([score for score, _ in scored]) - scored[0][0])
         weight *= self._standing_for([one for _, one in scored])
         order = np.argsort(-weight, kind="stable")
