@@ -106,7 +106,8 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
     one = search.explanation(sequence.chain_poses)
     role = np.where(one.believed, 3, 0)  # agree with the chain, or wrong
     priors = search.beliefs.kinds
-    wanted = special.betaln(9.0 + sequence.is_link.sum(), 1.0) - special.betaln(9.0, 1.0)
+    a, b = search.beliefs.links
+    wanted = special.betaln(a + sequence.is_link.sum(), b) - special.betaln(a, b)
     for k, (a, b) in enumerate(priors):
         right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
         inside = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
