@@ -100,6 +100,7 @@ _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
+_LINKS_OF_LONG_WAYS = (9.0, 1.0)  # right and wrong links that were seen before, as in fits of graphs of over 400 nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +177,8 @@ class ExplanationSearch:
         """``own``: prior inlier probabilities (m,) of edges that have one of their own, NaN for the others."""
         self.sequence, self.own, self.rng = sequence, own, rng
         self.beliefs = beliefs or current_beliefs()
+        if self._is_long:
+            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS)
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
         self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
@@ -213,9 +216,13 @@ class ExplanationSearch:
         self.agreement = self.clues.agreement(self.beliefs)
 
     @property
+    def _is_long(self) -> bool:
+        return self.sequence.graph.n_nodes > LARGEST
+
+    @property
     def is_feasible(self) -> bool:
         """Whether it takes seconds, not minutes."""
-        return self.sequence.graph.n_nodes <= LARGEST and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
+        return not self._is_long and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
@@ -328,7 +335,7 @@ class ExplanationSearch:
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
-        chance = self._going_on(role, fits) if placing else ()
+        chance = self._going_on(role, fits) if placing and not self._is_long else ()  # drift cuts stretches, too
         return Evidence(role, given_up, agreeing, splits, 0.0, chance=chance), unconfirmed, of_cell & fitting
 
     def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
