@@ -1,11 +1,12 @@
 """Worlds with look-alike places, all explanations of up to two breaks listed: what verdicts are where nothing is left out.
 
-    python benchmarks/all_explanations.py [--worlds 200] [--seed 21400]
+    python benchmarks/all_explanations.py [--worlds 200] [--seed 21400] [--alike 0.02]
 
 The truth tells which loop closures agree with each other across which links, so that no search can miss any. Verdicts of clusters
-with and without the evidence that a cluster goes on where another ends, by trust in odometry, against what is right. The last line
-is about clusters that are right although they are given 0.02 to 0.1 without that evidence, with trust: next to how many the wrong
-link is.
+with and without the evidence that a cluster goes on where another ends, by trust in odometry, against what is right; ``--alike`` is
+how often wrong clusters agree with each other (v). Then how many clusters of each kind are right, and in how many worlds none is.
+The last line is about clusters that are right although they are given 0.02 to 0.1 without that evidence, with trust: next to how
+many the wrong link is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from tempose._typing import Array, Index, Mask
 from tempose.outliers.beliefs import Beliefs, Clues, Evidence, log_score
+from tempose.outliers.clusters import KINDS
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
@@ -144,7 +146,9 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--worlds", type=int, default=200)
     ask.add_argument("--seed", type=int, default=21400)
+    ask.add_argument("--alike", type=float, default=Beliefs().alike)
     asked = ask.parse_args()
+    beliefs, of_kind, without = Beliefs(alike=asked.alike), np.zeros((len(KINDS), 2), dtype=int), 0
     settings = list(itertools.product((None, TRUST), (False, True)))
     stated: dict[tuple[float | None, bool], list[tuple[Array, Mask]]] = {one: [] for one in settings}
     doubted = beside = 0
@@ -152,7 +156,9 @@ def main() -> None:
         one = listed(world(seed, QUICK_NODES))
         right = one.search.clusters.mean((~one.made.is_wrong).astype(float)) > 0.5
         for setting in settings:
-            stated[setting].append((one.stated(Beliefs(), *setting), right))
+            stated[setting].append((one.stated(beliefs, *setting), right))
+        np.add.at(of_kind, (one.search.clusters.kind, right.astype(int)), 1)
+        without += not right.any()
         sequence = one.search.sequence
         wrong = sequence.rank[sequence.earlier[sequence.is_link & one.made.is_wrong]]
         p, _ = stated[TRUST, False][-1]
@@ -168,6 +174,8 @@ def main() -> None:
         )
         for line in reliability([row for each in found for row in binned(*each)]):
             print(f"  {line['stated']:.3f}: {line['right']:.3f} ± {line['right_se']:.3f} of {line['edges']}")
+    shares = ", ".join(f"{name} {good} of {bad + good}" for name, (bad, good) in zip(KINDS, of_kind, strict=True))
+    print(f"right clusters: {shares}; worlds without any: {without} of {asked.worlds}")
     print(f"right, given .02 to .1: {doubted}, beside the wrong link: {beside}")
 
 
