@@ -106,7 +106,8 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
     one = search.explanation(sequence.chain_poses)
     role = np.where(one.believed, 3, 0)  # agree with the chain, or wrong
     priors = search.beliefs.kinds
-    wanted = special.betaln(9.0 + sequence.is_link.sum(), 1.0) - special.betaln(9.0, 1.0)
+    a, b = search.beliefs.links
+    wanted = special.betaln(a + sequence.is_link.sum(), b) - special.betaln(a, b)
     for k, (a, b) in enumerate(priors):
         right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
         inside = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
@@ -335,3 +336,53 @@ def test_poses_that_bend_trusted_links_settle_again() -> None:
         kept = [search.level.energies(one.poses)[0][search.sequence.is_link].max() for one in search.found.values()]
         largest.append(float(max(kept)))
     assert largest[0] < 1.0 < 50.0 < largest[1]
+
+
+def twice_round(*closures: int, wrong: int = 31) -> tempose.PoseGraph:
+    """Twice round a square of 20 steps, the link after node ``wrong`` wrong, with right loop closures k to k + 20."""
+    rng = np.random.default_rng(3)
+    build = tempose.GraphBuilder(planar=True)
+    for k in range(40):
+        turn = math.pi / 2.0 if k % 5 == 4 else 0.0
+        noise = 0.01 * rng.standard_normal(3) + (2.0 if k == wrong else 0.0)
+        forward = [math.cos(turn) + noise[0], math.sin(turn) + noise[1]]
+        build.add_edge(k, k + 1, angle=turn + noise[2], translation=forward, sigma_rot_deg=0.6, sigma_trans=0.01)
+    for k in closures:
+        noise = 0.01 * rng.standard_normal(3)
+        build.add_edge(k, k + 20, angle=noise[2], translation=noise[:2], sigma_rot_deg=0.6, sigma_trans=0.01)
+    return build.build()
+
+
+@pytest.mark.parametrize(("agreeing", "apart"), [(11, 1), (10, 2), (9, 3)])
+def test_a_cluster_that_goes_on_where_another_ends_is_hardly_there_by_chance(agreeing: int, apart: int) -> None:
+    """The evidence is the share of the pairs of nodes that are as near to the other one, counted by hand."""
+    graph = twice_round(agreeing - 1, agreeing, 12, 13, 14)
+    search = search_of(graph, 0.99)
+    chain, broken = search._consider(search.sequence.chain_poses), search._try(_without(search, 31))
+    assert not chain.evidence.chance and not chain.believed.all() and broken.believed.all()
+    assert broken.given_up.tolist() == [31]
+    ends = [(k, k + 20) for k in (agreeing - 1, agreeing)]
+    pairs = [(i, j) for j in range(41) for i in range(j - 1)]
+    near = [any(max(abs(i - a), abs(j - b)) <= apart for a, b in ends) for i, j in pairs]
+    assert broken.evidence.chance == pytest.approx((np.mean(near),))
+    without = replace(broken.evidence, chance=())
+    gained = broken.log_score - log_score(search.clues, without, search.beliefs, search.agreement)
+    assert gained == pytest.approx(-math.log(max(np.mean(near), search.beliefs.alike)))
+
+
+def test_a_cluster_elsewhere_goes_on_nowhere() -> None:
+    """The negative control: the same loop closures, across the same wrong link, with the agreeing ones further away."""
+    beside, elsewhere = twice_round(10, 11, 12, 13, 14), twice_round(0, 1, 12, 13, 14)
+    search = search_of(elsewhere, 0.99)
+    assert not search._try(_without(search, 31)).evidence.chance
+    stated = []
+    for graph in (beside, elsewhere):
+        found = tempose.solve(graph, robust=Robust(trust_odometry=0.99), noise="given", draws=0)
+        assert found.verdicts is not None
+        stated.append(float(found.verdicts.inlier_probability[-3:].mean()))
+    assert stated[0] > 0.4 and stated[1] < 0.3
+
+
+def _without(search: ExplanationSearch, link: int) -> np.ndarray:
+    """Weights of a tree that believes all clusters and gives up a link."""
+    return search._weights(np.ones(search.clusters.count, dtype=bool), np.array([link]))

@@ -18,6 +18,10 @@ place that is seen again, so the last product is over places (cells), of which l
 with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
 cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
 
+A right stretch of loop closures that a wrong link cuts in two makes two clusters, one that agrees with the chain and one that
+places the rest, and they lie side by side. A wrong cluster may lie anywhere. So a placing cluster that goes on where one ends that
+agrees with the chain counts 1/p more, p the share of all pairs of nodes that lie as near to these (v at least).
+
 Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
 little at every link reaches any place, so that residuals may count as well: a part of the excess of those of links, and of one for
 every cell. Between two nodes at which believed loop closures end any link may be wrong, so that an explanation with breaks at
@@ -101,6 +105,7 @@ _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
+_LINKS_OF_LONG_WAYS = (9.0, 1.0)  # right and wrong links that were seen before, as in fits of graphs of over 400 nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +182,8 @@ class ExplanationSearch:
         """``own``: prior inlier probabilities (m,) of edges that have one of their own, NaN for the others."""
         self.sequence, self.own, self.rng = sequence, own, rng
         self.beliefs = beliefs or current_beliefs()
+        if self._is_long:
+            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS)
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
         self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
@@ -215,9 +222,13 @@ class ExplanationSearch:
         self.agreement = self.clues.agreement(self.beliefs)
 
     @property
+    def _is_long(self) -> bool:
+        return self.sequence.graph.n_nodes > LARGEST
+
+    @property
     def is_feasible(self) -> bool:
         """Whether it takes seconds, not minutes."""
-        return self.sequence.graph.n_nodes <= LARGEST and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
+        return not self._is_long and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
@@ -393,7 +404,26 @@ class ExplanationSearch:
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
-        return Evidence(role, given_up, agreeing, splits, 0.0), unconfirmed, of_cell & fitting
+        chance = self._going_on(role, fits) if placing and not self._is_long else ()  # drift cuts stretches, too
+        return Evidence(role, given_up, agreeing, splits, 0.0, chance=chance), unconfirmed, of_cell & fitting
+
+    def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
+        """Chance that a wrong cluster lies as near to those that agree with the chain as each that goes on where one of them ends.
+
+        A stretch that is seen again across a wrong link makes two clusters: one agrees with the chain, the other one, next to it
+        at both ends, contradicts it. Right clusters lie like that; wrong ones may lie anywhere.
+        """
+        clusters = self.clusters
+        a, b, apart = clusters.side_by_side
+        placing, chained = clusters.spread(role == PLACES, False), clusters.spread(role == OF_CHAIN, False)
+        here = np.flatnonzero((placing & fits)[a] & (chained & fits)[b])
+        if len(here) == 0:
+            return ()
+        nearest: dict[int, int] = {}
+        for c, near in zip(clusters.of_edge[a[here]].tolist(), apart[here].tolist(), strict=True):
+            nearest[c] = min(near, nearest.get(c, near))
+        by_chance = clusters.surroundings[role == OF_CHAIN].sum(axis=0)
+        return tuple(min(float(by_chance[near]), 1.0) for near in nearest.values())
 
     def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
         """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
