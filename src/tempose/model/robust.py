@@ -65,7 +65,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from tempose._typing import Array, Mask
+from tempose._typing import Array, Index, Mask
 from tempose.errors import ArgumentError
 from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer
@@ -168,6 +168,19 @@ class RobustLikelihood:
     def inlier_probability(self, energy: Array) -> Array:
         """γ: probability that each edge is an inlier, given its energy."""
         return np.asarray(special.expit(-self.core(energy) - self.log_odds))
+
+    def predicted_probability(self, z2: Array, freedom: Array | Index, log_spread: Array) -> Array:
+        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
+
+        The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
+        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
+        """
+        share = freedom / self.freedom
+        with np.errstate(divide="ignore"):
+            prior = np.log1p(-self.prior) - np.log(self.prior)
+        core = self.core(0.5 * np.where(freedom > 0, z2, 0.0))
+        against = share * (self.log_outlier - self.log_inlier) + core + 0.5 * log_spread
+        return np.asarray(special.expit(-prior - np.where(freedom > 0, against, 0.0)))
 
     def _core(self, energy: Array, least_weight: float) -> Array:
         if math.isinf(self.tail):
