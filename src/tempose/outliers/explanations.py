@@ -429,14 +429,15 @@ class ExplanationSearch:
         best, clusters, graph = start, self.clusters, self.sequence.graph
         largest = np.argsort(-clusters.size, kind="stable")[: min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)]
         largest = largest[clusters.size[largest] > 1]
-        closed, held = None, np.zeros(clusters.count, dtype=bool)
+        closed, idle = None, np.zeros(clusters.count, dtype=bool)  # what would not change this one
         for _ in range(_SWEEPS):
             before = best
             for c in self.rng.permutation(largest).tolist():
                 if closed is not best:
-                    closed, held = best, self._held_by_others(best, largest)
-                if held[c]:
+                    closed, idle = best, self._held_by_others(best, largest)
+                if idle[c]:
                     continue
+                idle[c] = True
                 believed = best.believed.copy()
                 believed[c] = ~believed[c]
                 poses = self._least_squares(best, believed)
