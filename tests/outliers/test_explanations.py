@@ -227,6 +227,24 @@ def test_confirmations() -> None:
     assert confirming == {1}  # how 0 and 1 lie is confirmed once
 
 
+def test_who_places_segments_alone_is_who_leaves_them_apart() -> None:
+    """Against a search of the parts by hand, on random joins of twelve segments."""
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(200):
+        pairs = [tuple(sorted(rng.choice(12, 2, replace=False).tolist())) for _ in range(16)]
+        joins = {c: {pairs[k] for k in rng.choice(16, rng.integers(1, 3))} for c in range(9)}
+        placing, _, alone = _confirmations(12, set(), joins, np.zeros(9))
+        for c in placing:
+            part = np.arange(12)
+            for other, ends in joins.items():
+                for i, j in ends if other != c else ():
+                    part[part == part[i]] = part[j]
+            apart = any(part[i] != part[j] for i, j in joins[c])
+            assert (c in alone) == apart
+            seen.add(apart)
+    assert seen == {True, False}
+
+
 def _three(joins: dict[int, set[tuple[int, int]]], within: set[int]) -> tuple[set[int], set[int], set[int]]:
     return _confirmations(3, within, joins, np.zeros(5))
 

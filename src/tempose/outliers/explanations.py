@@ -42,9 +42,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from tempose._support.compiling import inlined, kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -53,7 +55,7 @@ from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.beliefs import (
     CONFIRMS,
@@ -69,6 +71,7 @@ from tempose.outliers.beliefs import (
     log_score,
 )
 from tempose.outliers.clusters import KINDS, Clusters
+from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
 from tempose.outliers.search.ladders import ladder_noise
@@ -91,7 +94,8 @@ _RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are se
 _POOLED = 60  # of each of these, weighed by the trust that is asked for
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
-_STEPS = 6  # of Newton's method, to close loops
+_STEPS, _LITTLE = 6, 1e-3  # of Newton's method, to close loops, and nats that a further one has to gain
+_CLEARLY = 0.5  # of the energy up to which an edge fits: it certainly does
 _ROUNDS, _GAIN = 10, 0.01  # of varying the best again, as long as that gains so many nats
 _SHIFTED = 12  # explanations whose breaks are shifted
 _MOST_VARIED = 2000  # explanations that are looked at because their breaks are elsewhere
@@ -523,19 +527,61 @@ class ExplanationSearch:
         """
         best, clusters, graph = start, self.clusters, self.sequence.graph
         largest = np.argsort(-clusters.size, kind="stable")[: min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)]
+        largest = largest[clusters.size[largest] > 1]
+        closed, idle = None, np.zeros(clusters.count, dtype=bool)  # what would not change this one
         for _ in range(_SWEEPS):
             before = best
-            for c in self.rng.permutation(largest[clusters.size[largest] > 1]).tolist():
+            for c in self.rng.permutation(largest).tolist():
+                if closed is not best:
+                    closed, idle = best, self._held_by_others(best, largest)
+                if idle[c]:
+                    continue
+                idle[c] = True
                 believed = best.believed.copy()
                 believed[c] = ~believed[c]
-                edges = clusters.spread(believed, True)
-                edges[best.given_up] = False
-                kept = graph.with_edges(edges)
-                if kept.n_components == graph.n_components:
-                    poses = minimise(Curvature(Posterior(kept)), best.poses, max_steps=_STEPS).poses
+                poses = self._least_squares(best, believed)
+                if poses is not None:
                     best = max(best, self._consider(poses), key=lambda one: one.log_score)
             if best is before:
                 break
+
+    def _least_squares(self, one: Candidate, believed: Mask) -> Poses | None:
+        """Poses that close what is believed, from those of an explanation and without the links that it gives up."""
+        kept = self.sequence.graph.with_edges(self._kept(one, believed))
+        if kept.n_components != self.sequence.graph.n_components:
+            return None
+        return lowered(Curvature(Posterior(kept)), one.poses, max_steps=_STEPS, least_gain=_LITTLE)
+
+    def _kept(self, one: Candidate, believed: Mask) -> Mask:
+        """Edges (m,) of what is believed and of the links that an explanation does not give up."""
+        edges = self.clusters.spread(believed, True)
+        edges[one.given_up] = False
+        return edges
+
+    def _held_by_others(self, one: Candidate, among: Index) -> Mask:
+        """Clusters, of some, that an explanation believes and that would fit if nobody believed them.
+
+        To give such a cluster up changes nothing: where all the others lead it fits again. The residuals r of its edges without
+        them are, to first order, ``(I − S)⁻¹ r``, S the whitened covariance of what they measure in the least squares of all. None
+        if links are given up, or if the least squares of all that is believed says something else.
+        """
+        clusters, out = self.clusters, np.zeros(self.clusters.count, dtype=bool)
+        poses = None if len(one.given_up) else self._least_squares(one, one.believed)
+        if poses is None or self.explanation(poses).key != one.key:
+            return out
+        edges = self._kept(one, one.believed)
+        graph, row = self.sequence.graph.with_edges(edges), np.cumsum(edges) - 1
+        found = Projection.at(graph, poses, np.ones(graph.n_edges))
+        if found is None:
+            return out
+        tried = among[one.believed[among]]
+        members = np.concatenate([clusters.members[c] for c in tried.tolist()]) if len(tried) else np.zeros(0, np.int64)
+        group = np.repeat(np.arange(len(tried)), clusters.size[tried])
+        narrower = np.repeat(np.array(graph.median_sigmas) / (self.sigma_rot, self.sigma_trans), 3)
+        left = found.without(row[members], group) * narrower
+        fits = 0.5 * np.sum(left**2, axis=1) < _CLEARLY * self._limit[members]
+        out[tried] = np.bincount(group, fits, len(tried)) > 0.5 * clusters.size[tried]
+        return out
 
     def _vary(self, count: int) -> None:
         """Explanations that are about as probable as the best found: breaks elsewhere, what nothing confirms called wrong."""
@@ -779,20 +825,35 @@ def _confirmations(
         for i, j in new:
             part[part == part[i]] = part[j]
     said = Counter(pair for pairs in joins.values() for pair in pairs)
+    ends, count = np.array(list(said), dtype=np.int64).reshape(-1, 2), np.array(list(said.values()), dtype=np.int64)
+    row = {pair: k for k, pair in enumerate(said)}
     alone = set()
     for c in placing:
-        rest = [pair for pair, count in said.items() if count > (pair in joins[c])]
-        apart = _parts(n_segments, rest)
-        if any(apart[i] != apart[j] for i, j in joins[c]):
+        own = np.array([row[pair] for pair in joins[c]], dtype=np.int64)
+        if np.any(count[own] < 2) and _come_apart(n_segments, ends, count, own):
             alone.add(c)
     return placing, confirming, alone
 
 
-def _parts(n_segments: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Number of the part that each segment is in, if these pairs are joined; there are few of them."""
-    part = list(range(n_segments))
-    for i, j in pairs:
-        old, new = part[i], part[j]
-        if old != new:
-            part = [new if one == old else one for one in part]
-    return part
+@kernel
+def _come_apart(n: int, ends: Any, count: Any, own: Any) -> bool:
+    """Whether some of the pairs ``own`` join segments that are in different parts if each of these is said once less."""
+    part, less = np.arange(n), count.copy()
+    less[own] -= 1
+    for k in range(ends.shape[0]):
+        if less[k] > 0:
+            a, b = _root(part, ends[k, 0]), _root(part, ends[k, 1])
+            part[max(a, b)] = min(a, b)
+    apart = 0
+    for k in own:
+        apart += _root(part, ends[k, 0]) != _root(part, ends[k, 1])
+    return apart > 0
+
+
+@inlined
+def _root(part: Any, v: Any) -> Any:
+    """First segment of the part that a segment is in; ways to it are halved."""
+    while part[v] != v:
+        part[v] = part[part[v]]
+        v = part[v]
+    return v
