@@ -19,7 +19,7 @@ from tempose.model.priors import Priors
 from tempose.optimum import newton
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered, minimise
 from tempose.optimum.starts import start_poses
 from tempose.optimum.trees import tree_poses
 from tempose.simulation import simulate
@@ -123,6 +123,19 @@ def test_soft_loops_take_as_many_steps_from_the_chordal_start_as_from_the_truth(
     straight = minimise(curvature, start)
     assert straight.potential == pytest.approx(best.potential, rel=1e-12)
     assert len(straight.steps) > 2 * len(found.steps)
+
+
+def test_a_search_stops_where_little_is_to_gain() -> None:
+    graph = tempose.simulate(150, shape="manhattan", sigma_rot_deg=3.0, seed=1).graph
+    curvature, start = Curvature(Posterior(graph)), start_poses(graph, "tree", np.random.default_rng(0))
+    best = minimise(curvature, start)
+    above = [
+        curvature.posterior.potential(lowered(curvature, start, max_steps=20, least_gain=gain)) - best.potential
+        for gain in (1e3, 1e-3, 0.0)
+    ]
+    assert above[0] > 1.0 and 1e-3 > above[1] > 1e-9 > abs(above[2])
+    same = lowered(curvature, start, max_steps=2)
+    assert np.array_equal(same.wxyz, minimise(curvature, start, max_steps=2).poses.wxyz)
 
 
 def test_steps_that_creep_end_early(monkeypatch: pytest.MonkeyPatch) -> None:

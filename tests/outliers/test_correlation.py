@@ -90,6 +90,28 @@ def test_at_the_optimum_the_residuals_are_what_the_fit_leaves():
     assert np.abs(elsewhere.of(elsewhere.observed[:, :, None])[:, :, 0] - elsewhere.observed).max() > 0.1
 
 
+@pytest.mark.parametrize("planar", [False, True])
+def test_residuals_of_edges_left_out_are_those_of_the_rest(planar: bool):
+    """Two groups of edges, each left out by itself and the rest fitted again; and a group that nothing else checks."""
+    graph, truth = walk(3, 0.0, planar=planar)
+    fitted = minimise(Curvature(Posterior(graph)), truth).poses
+    projection = Projection.at(graph, fitted, np.ones(graph.n_edges))
+    assert projection is not None
+    loops = np.setdiff1d(np.arange(graph.n_edges), chain_of(graph))
+    edges, group = loops[[0, 1, 5]], np.array([0, 0, 1])
+    found = projection.without(edges, group)
+    for one in range(2):
+        out = edges[group == one]
+        rest = graph.with_edges(np.setdiff1d(np.arange(graph.n_edges), out))
+        again = minimise(Curvature(Posterior(rest)), fitted).poses
+        left = Projection.at(graph, again, np.ones(graph.n_edges))
+        assert left is not None
+        size = np.linalg.norm(left.observed[out])
+        assert np.linalg.norm(found[group == one] - left.observed[out]) < 0.1 * size
+        assert np.linalg.norm(projection.observed[out] - left.observed[out]) > 0.3 * size  # negative control
+    assert np.all(np.isinf(projection.without(loops, np.zeros(len(loops), dtype=np.int64))))
+
+
 def test_the_chain_is_in_order_with_its_gaps_and_needs_integer_ids():
     graph, _ = walk(0, 0.0)
     order = np.random.default_rng(0).permutation(graph.n_edges)

@@ -14,6 +14,7 @@ from helpers.walks import walk
 from tempose.outliers import estimate
 from tempose.outliers.em import fit
 from tempose.outliers.explanations import ExplanationSearch
+from tempose.outliers.noise import RobustOptions
 from tempose.outliers.repeats import Repeats
 from tempose.outliers.search.growing import grow_from_chain
 from tempose.outliers.search.skeleton import skeleton
@@ -105,3 +106,30 @@ def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(wrong_links: float)
     likeliest = search.survey([grow_from_chain(search.sequence).poses])
     found = fit(made.graph, made.truth)
     assert estimate._is_whole(likeliest, found, search, skeleton(made.graph)) == (wrong_links == 0.0)
+
+
+@pytest.mark.parametrize("off", [0.0, 25.0])
+def test_what_the_others_predict_is_drawn_in(off: float) -> None:
+    """A way of forty noisy steps and an edge between its ends, which at the open way misses by more than a wrong one would."""
+    rng, build = np.random.default_rng(0), tempose.GraphBuilder(planar=True)
+    noise = {"sigma_rot_deg": 2.0, "sigma_trans": 0.1}
+    for k in range(40):
+        shift = [1.0 + 0.1 * rng.standard_normal(), 0.1 * rng.standard_normal()]
+        build.add_edge(k, k + 1, angle=np.radians(2.0 * rng.standard_normal()), translation=shift, **noise)
+    build.add_edge(0, 40, angle=0.0, translation=[40.0 + off, off], **noise)
+    graph = build.build()
+    own, links = np.full(graph.n_edges, np.nan), np.arange(graph.n_edges) < 40
+    start = Sequence.of(graph)
+    assert start is not None
+    options = RobustOptions("given", inlier_probability=0.9, tail=np.inf, outlier_sigma=20.0)
+    chosen = fit(graph, start.chain_poses, options)
+    assert chosen.inlier_probability[40] < 0.01 and np.all(chosen.inlier_probability[:40] > 0.99)
+    found = estimate._drawn_in(graph, chosen, options, own, links)
+    if off:  # negative control: a wrong edge stays out
+        assert found == []
+        return
+    (closed,) = found
+    assert closed.inlier_probability[40] > 0.99
+    assert closed.posterior.potential(closed.poses) < chosen.posterior.potential(chosen.poses) - 1.0
+    assert closed.log_evidence > chosen.log_evidence
+    assert estimate._drawn_in(graph, closed, options, own, links) == []

@@ -13,7 +13,7 @@ from scipy import integrate, special
 import tempose
 from tempose.outliers import Robust
 from tempose.outliers.beliefs import Beliefs, Evidence, believing, log_score
-from tempose.outliers.explanations import ExplanationSearch, _confirmations, _core, _largest_energy
+from tempose.outliers.explanations import Candidate, ExplanationSearch, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
 
 
@@ -63,7 +63,7 @@ def a_loop_and_its_opposite(
     return build.build(), wrong
 
 
-@pytest.mark.parametrize("seen", [1, 4, 12])
+@pytest.mark.parametrize("seen", [1, 3, 12])  # of 4 noise sets one apart: two clusters, which confirm each other
 def test_a_look_alike_counts_once_however_often_it_is_seen(seen: int) -> None:
     graph, _ = a_loop_and_its_opposite(seen)
     found = tempose.solve(graph, robust=Robust(trust_odometry=0.99), noise="given", draws=0)
@@ -106,7 +106,8 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
     one = search.explanation(sequence.chain_poses)
     role = np.where(one.believed, 3, 0)  # agree with the chain, or wrong
     priors = search.beliefs.kinds
-    wanted = special.betaln(9.0 + sequence.is_link.sum(), 1.0) - special.betaln(9.0, 1.0)
+    a, b = search.beliefs.links
+    wanted = special.betaln(a + sequence.is_link.sum(), b) - special.betaln(a, b)
     for k, (a, b) in enumerate(priors):
         right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
         inside = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
@@ -226,6 +227,24 @@ def test_confirmations() -> None:
     assert confirming == {1}  # how 0 and 1 lie is confirmed once
 
 
+def test_who_places_segments_alone_is_who_leaves_them_apart() -> None:
+    """Against a search of the parts by hand, on random joins of twelve segments."""
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(200):
+        pairs = [tuple(sorted(rng.choice(12, 2, replace=False).tolist())) for _ in range(16)]
+        joins = {c: {pairs[k] for k in rng.choice(16, rng.integers(1, 3))} for c in range(9)}
+        placing, _, alone = _confirmations(12, set(), joins, np.zeros(9))
+        for c in placing:
+            part = np.arange(12)
+            for other, ends in joins.items():
+                for i, j in ends if other != c else ():
+                    part[part == part[i]] = part[j]
+            apart = any(part[i] != part[j] for i, j in joins[c])
+            assert (c in alone) == apart
+            seen.add(apart)
+    assert seen == {True, False}
+
+
 def _three(joins: dict[int, set[tuple[int, int]]], within: set[int]) -> tuple[set[int], set[int], set[int]]:
     return _confirmations(3, within, joins, np.zeros(5))
 
@@ -280,3 +299,108 @@ def test_a_break_that_was_found_stands_for_those_beside_it(monkeypatch: pytest.M
     monkeypatch.setattr(search, "_standing_for", lambda found: np.ones(len(found)))  # negative control
     alone = of_classes()
     assert max(abs(alone.get(what, 0.0) - every[what]) for what in likely) > 0.15
+
+
+def _best_with(graph: tempose.PoseGraph, trust: float, pools: list[list[bytes]]) -> Candidate:
+    """The best explanation if links are trusted that much, and what was found before they were."""
+
+    class Watched(ExplanationSearch):
+        def _look_at(self, pool: list[tuple[np.ndarray, tempose.Poses]]) -> None:
+            pools.append([poses.position.tobytes() for _, poses in pool])
+            super()._look_at(pool)
+
+    sequence = Sequence.of(graph)
+    assert sequence is not None
+    search = Watched(sequence, np.where(sequence.is_link, trust, np.nan), np.random.default_rng(0))
+    return search.run([]).found[0]
+
+
+def test_what_is_found_does_not_depend_on_how_much_links_are_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust only weighs what is found: with more of it no more links are given up."""
+    graph, _ = a_loop_and_its_opposite(8, right=0)
+    trusts = (0.6, 0.9, 0.99, 0.999999)
+    pools: list[list[bytes]] = []
+    given_up = [len(_best_with(graph, trust, pools).given_up) for trust in trusts]
+    assert all(pool == pools[0] for pool in pools) and len(pools) == len(trusts) and len(pools[0]) > 5
+    assert all(more >= less for more, less in zip(given_up[:-1], given_up[1:], strict=True))
+    assert given_up[0] > given_up[-1]
+    # the negative control: a search at the trust that is asked for finds other things
+    monkeypatch.setattr(ExplanationSearch, "_rungs", lambda self: [0.0 + self.own])
+    others: list[list[bytes]] = []
+    for trust in trusts[::3]:
+        _best_with(graph, trust, others)
+    assert others[0] != others[1]
+
+
+def test_only_links_that_are_trusted_alike_and_more_than_not_are_searched_with_other_trust() -> None:
+    graph, _ = a_loop_and_its_opposite(4)
+    for own, rungs in ((math.nan, 1), (0.3, 1), (0.99, 3), (1.0, 3)):
+        search = search_of(graph, own)
+        assert len(search._rungs()) == rungs and (rungs > 1 or search._rungs()[0] is search.own)
+    search = search_of(graph, 0.99)
+    different = ExplanationSearch(search.sequence, np.where(np.arange(graph.n_edges) == 3, 0.9, search.own), search.rng)
+    assert len(different._rungs()) == 1
+
+
+def test_poses_that_bend_trusted_links_settle_again() -> None:
+    """What settled with less trust bends a link by fifteen σ: with more it is not taken as it is."""
+    graph, _ = a_loop_and_its_opposite(0, short=0.15)
+    loose = search_of(graph)
+    bent = loose._consider(loose.sequence.chain_poses).poses
+    largest = []
+    for settled in (loose._settling(), search_of(graph, 0.999999)._settling()):  # the latter: as if it were not bent
+        search = search_of(graph, 0.999999)
+        search._look_at([(settled, bent)])
+        kept = [search.level.energies(one.poses)[0][search.sequence.is_link].max() for one in search.found.values()]
+        largest.append(float(max(kept)))
+    assert largest[0] < 1.0 < 50.0 < largest[1]
+
+
+def twice_round(*closures: int, wrong: int = 31) -> tempose.PoseGraph:
+    """Twice round a square of 20 steps, the link after node ``wrong`` wrong, with right loop closures k to k + 20."""
+    rng = np.random.default_rng(3)
+    build = tempose.GraphBuilder(planar=True)
+    for k in range(40):
+        turn = math.pi / 2.0 if k % 5 == 4 else 0.0
+        noise = 0.01 * rng.standard_normal(3) + (2.0 if k == wrong else 0.0)
+        forward = [math.cos(turn) + noise[0], math.sin(turn) + noise[1]]
+        build.add_edge(k, k + 1, angle=turn + noise[2], translation=forward, sigma_rot_deg=0.6, sigma_trans=0.01)
+    for k in closures:
+        noise = 0.01 * rng.standard_normal(3)
+        build.add_edge(k, k + 20, angle=noise[2], translation=noise[:2], sigma_rot_deg=0.6, sigma_trans=0.01)
+    return build.build()
+
+
+@pytest.mark.parametrize(("agreeing", "apart"), [(11, 1), (10, 2), (9, 3)])
+def test_a_cluster_that_goes_on_where_another_ends_is_hardly_there_by_chance(agreeing: int, apart: int) -> None:
+    """The evidence is the share of the pairs of nodes that are as near to the other one, counted by hand."""
+    graph = twice_round(agreeing - 1, agreeing, 12, 13, 14)
+    search = search_of(graph, 0.99)
+    chain, broken = search._consider(search.sequence.chain_poses), search._try(_without(search, 31))
+    assert not chain.evidence.chance and not chain.believed.all() and broken.believed.all()
+    assert broken.given_up.tolist() == [31]
+    ends = [(k, k + 20) for k in (agreeing - 1, agreeing)]
+    pairs = [(i, j) for j in range(41) for i in range(j - 1)]
+    near = [any(max(abs(i - a), abs(j - b)) <= apart for a, b in ends) for i, j in pairs]
+    assert broken.evidence.chance == pytest.approx((np.mean(near),))
+    without = replace(broken.evidence, chance=())
+    gained = broken.log_score - log_score(search.clues, without, search.beliefs, search.agreement)
+    assert gained == pytest.approx(-math.log(max(np.mean(near), search.beliefs.alike)))
+
+
+def test_a_cluster_elsewhere_goes_on_nowhere() -> None:
+    """The negative control: the same loop closures, across the same wrong link, with the agreeing ones further away."""
+    beside, elsewhere = twice_round(10, 11, 12, 13, 14), twice_round(0, 1, 12, 13, 14)
+    search = search_of(elsewhere, 0.99)
+    assert not search._try(_without(search, 31)).evidence.chance
+    stated = []
+    for graph in (beside, elsewhere):
+        found = tempose.solve(graph, robust=Robust(trust_odometry=0.99), noise="given", draws=0)
+        assert found.verdicts is not None
+        stated.append(float(found.verdicts.inlier_probability[-3:].mean()))
+    assert stated[0] > 0.4 and stated[1] < 0.3
+
+
+def _without(search: ExplanationSearch, link: int) -> np.ndarray:
+    """Weights of a tree that believes all clusters and gives up a link."""
+    return search._weights(np.ones(search.clusters.count, dtype=bool), np.array([link]))

@@ -225,17 +225,8 @@ class EdgeChecks:
         return rows[p < SURPRISING / max(self.n_checked, 1)]
 
     def inlier_probability(self, likelihood: RobustLikelihood) -> Array:
-        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
-
-        The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
-        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
-        """
-        share = self.freedom / likelihood.freedom
-        with np.errstate(divide="ignore"):
-            prior = np.log1p(-likelihood.prior) - np.log(likelihood.prior)
-        core = likelihood.core(0.5 * np.where(self.freedom > 0, self.z2, 0.0))
-        against = share * (likelihood.log_outlier - likelihood.log_inlier) + core + 0.5 * self.log_spread
-        return np.asarray(special.expit(-prior - np.where(self.freedom > 0, against, 0.0)))
+        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it."""
+        return likelihood.predicted_probability(self.z2, self.freedom, self.log_spread)
 
     def facts(self, most: int = 10) -> dict[str, Any]:
         """Plain values for JSON: the verdict and the ``most`` most surprising edges."""

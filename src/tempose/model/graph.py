@@ -725,7 +725,7 @@ class PoseGraph:
         c = self.concentration
         return c if c.ndim == 1 else c.mean(1) if c.ndim == 2 else np.asarray(np.trace(c, axis1=1, axis2=2) / 3.0)
 
-    @property
+    @cached_property
     def median_sigmas(self) -> tuple[float, float]:
         """Median standard deviation per axis of measured rotations (radians) and translations; NaN if there are none.
 

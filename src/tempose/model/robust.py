@@ -56,15 +56,16 @@ That is a loss and no density of the measurements; noise, verdicts and evidence 
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from tempose._typing import Array, Mask
+from tempose._typing import Array, Index, Mask
 from tempose.errors import ArgumentError
 from tempose.model import von_mises
 from tempose.model.bingham import log_normalizer
@@ -146,17 +147,7 @@ class RobustLikelihood:
         sigma = outlier_spread(graph) if outlier_sigma is None else outlier_sigma
         if not sigma > 0.0:
             raise ArgumentError(f"the spread of wrong translations must be positive, not {sigma}")
-        center, absolute_sigma = absolute_spread(graph)
-        wide = np.where(graph.is_absolute, absolute_sigma or sigma, sigma)
-        values, seen, rank = _translations(graph, np.where(graph.is_absolute[:, None], center, 0.0))
-        known = values > 0.0
-        variance = np.square(scales[1])[..., None] / np.where(known, values, np.inf)
-        log_outlier = _log_wide(seen, np.sqrt(wide[:, None] ** 2 + _WIDER**2 * variance), known)
-        half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
-        turns = graph.ranks[0]
-        scaled = _scaled(graph.concentration, scales[0])
-        log_integral = _log_integral(scaled, tail, turns, rank, graph.is_planar)
-        return cls(pi, half_log_det - rank * np.log(scales[1]) - log_integral, log_outlier, turns + rank, tail)
+        return cls(pi, *_densities(graph, tail, sigma, scales), tail)
 
     # ------------------------------------------------------------------ of the energy
 
@@ -177,6 +168,19 @@ class RobustLikelihood:
     def inlier_probability(self, energy: Array) -> Array:
         """γ: probability that each edge is an inlier, given its energy."""
         return np.asarray(special.expit(-self.core(energy) - self.log_odds))
+
+    def predicted_probability(self, z2: Array, freedom: Array | Index, log_spread: Array) -> Array:
+        """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
+
+        The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
+        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
+        """
+        share = freedom / self.freedom
+        with np.errstate(divide="ignore"):
+            prior = np.log1p(-self.prior) - np.log(self.prior)
+        core = self.core(0.5 * np.where(freedom > 0, z2, 0.0))
+        against = share * (self.log_outlier - self.log_inlier) + core + 0.5 * log_spread
+        return np.asarray(special.expit(-prior - np.where(freedom > 0, against, 0.0)))
 
     def _core(self, energy: Array, least_weight: float) -> Array:
         if math.isinf(self.tail):
@@ -248,6 +252,54 @@ class RobustLikelihood:
             return np.stack([log_odds, one, 0.0 * one, 0.0 * one], axis=1)
         half = 0.5 * (self.tail + self.freedom)
         return np.stack([log_odds, self.least_weight * one, half, 2.0 / self.tail * one], axis=1)
+
+
+class _Measured(NamedTuple):
+    """What :func:`_densities` reads of a graph, and what it made of it at the last noise levels."""
+
+    wide: Array | None  # (m,) spread of wrong positions of single nodes; None if there are none
+    values: Array  # (m, 3)
+    seen: Array  # (m, 3)
+    known: Mask  # (m, 3)
+    rank: Array  # (m,)
+    half_log_det: Array  # (m,)
+    last: dict[tuple[float, ...], tuple[Array, Array, Array]]
+
+    @classmethod
+    def of(cls, graph: PoseGraph) -> _Measured:
+        center, absolute_sigma = absolute_spread(graph)
+        values, seen, rank = _translations(graph, np.where(graph.is_absolute[:, None], center, 0.0))
+        known = values > 0.0
+        half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
+        wide = np.where(graph.is_absolute, absolute_sigma, np.nan) if absolute_sigma else None
+        return cls(wide, values, seen, known, rank, half_log_det, {})
+
+
+_measured: weakref.WeakKeyDictionary[PoseGraph, _Measured] = weakref.WeakKeyDictionary()
+
+
+def _densities(
+    graph: PoseGraph, tail: float, sigma: float, scales: tuple[float | Array, float | Array]
+) -> tuple[Array, Array, Array]:
+    """Logarithms (m,) of the densities of right ones where the energy is 0, and of wrong ones; numbers in each (m,).
+
+    Those of one noise level are remembered: estimates ask for them with one share of right edges after the other.
+    """
+    if (m := _measured.get(graph)) is None:
+        m = _measured[graph] = _Measured.of(graph)
+    level = (tail, sigma, *map(float, scales)) if np.ndim(scales[0]) == 0 and np.ndim(scales[1]) == 0 else None
+    if level is not None and level in m.last:
+        return m.last[level]
+    wide = np.full(graph.n_edges, sigma) if m.wide is None else np.where(np.isnan(m.wide), sigma, m.wide)
+    variance = np.square(scales[1])[..., None] / np.where(m.known, m.values, np.inf)
+    log_outlier = _log_wide(m.seen, np.sqrt(wide[:, None] ** 2 + _WIDER**2 * variance), m.known)
+    turns = graph.ranks[0]
+    log_integral = _log_integral(_scaled(graph.concentration, scales[0]), tail, turns, m.rank, graph.is_planar)
+    found = m.half_log_det - m.rank * np.log(scales[1]) - log_integral, log_outlier, turns + m.rank
+    m.last.clear()
+    if level is not None:
+        m.last[level] = found
+    return found
 
 
 def _scaled(concentration: Array, scale: float | Array) -> Array:

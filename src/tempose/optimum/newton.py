@@ -128,6 +128,27 @@ def minimise(
     max_steps: int = 200,
 ) -> Minimum:
     """Minimise U from ``start``; U never increases by more than its own rounding."""
+    here, status, decrement, steps = _descended(curvature, start, max_steps, 0.0)
+    is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
+    if not is_minimum:
+        is_minimum = _is_positive_definite(curvature, here.wxyz, here.position)
+    poses = Poses(start.ids, here.wxyz, here.position)
+    return Minimum(poses, status, here.value, here.norm, decrement, is_minimum, tuple(steps))
+
+
+def lowered(curvature: Curvature, start: Poses, *, max_steps: int, least_gain: float = 0.0) -> Poses:
+    """Poses after some steps of :func:`minimise`, for searches: nobody asks whether they are a minimum.
+
+    ``least_gain`` is what a further step has to be predicted to lower U by.
+    """
+    here = _descended(curvature, start, max_steps, least_gain)[0]
+    return Poses(start.ids, here.wxyz, here.position)
+
+
+def _descended(
+    curvature: Curvature, start: Poses, max_steps: int, least_gain: float
+) -> tuple[_Point, str, float, list[NewtonStep]]:
+    """Where steps lead to, how they ended, the last Newton decrement, and the steps."""
     posterior = curvature.posterior
     ground = _Ground(curvature)
     start = placed(posterior.graph, start)
@@ -173,6 +194,9 @@ def minimise(
             here, damping = there, 0.0 if damping < 1e-8 else 0.01 * damping
             slow = left > _SLOW * decrement and _angle(delta) < _NEAR
             exact = (matrix == "exact" or left <= small * here.value or slow) and left < 0.1 * failed_at
+            if left < least_gain:
+                status = "little to gain"
+                break
         elif matrix == "exact":  # it trusted second derivatives too far
             exact, failed_at, small = False, decrement, 0.01 * small
         elif damping > 1e12:
@@ -183,12 +207,7 @@ def minimise(
         if _creeps(steps, here.value):
             status = "stalled"
             break
-    del factor
-    is_minimum = bool(steps) and steps[-1].matrix == "exact" and steps[-1].damping == 0.0
-    if not is_minimum:
-        is_minimum = _is_positive_definite(curvature, here.wxyz, here.position)
-    poses = Poses(start.ids, here.wxyz, here.position)
-    return Minimum(poses, status, here.value, here.norm, decrement, is_minimum, tuple(steps))
+    return here, status, decrement, steps
 
 
 def _creeps(steps: list[NewtonStep], value: float) -> bool:

@@ -36,7 +36,8 @@ class Beliefs:
     Attributes
     ----------
     alike
-        v: how often one wrong cluster agrees with another, and with a wrong link near it.
+        v: how often one wrong cluster agrees with another, and with a wrong link near it; how often, at least, one lies next to a
+        right one.
     split
         How often a place of a believed cluster does not fit.
     kinds
@@ -53,7 +54,8 @@ class Beliefs:
     split: float = 0.05
     # chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059); no worse on the seven scenes of 3DMatch
     kinds: tuple[Counts, ...] = ((2.0, 1.0), (6.0, 2.0), (6.0, 2.0))
-    links: Counts = (9.0, 1.0)
+    # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399); no worse on the seven scenes of 3DMatch
+    links: Counts = (9.0, 0.5)
     # chosen on: 3DMatch, all seven scenes, and 16 simulated worlds with look-alikes (seeds 8300 to 8315)
     misfit: float = 0.0
 
@@ -132,6 +134,9 @@ class Evidence:
         By how much the residuals of what is believed exceed those that are expected, in nats.
     bent
         By how much trusted links miss beyond what any edge may, in nats: as much as giving them up costs, at most.
+    chance
+        Of each cluster that goes on, across a link given up, where one ends that agrees with the chain: how often a wrong one would
+        lie as near to one of these.
     """
 
     role: Index
@@ -140,12 +145,14 @@ class Evidence:
     splits: int
     misfit: float
     bent: float = 0.0
+    chance: tuple[float, ...] = ()
 
 
 def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Array) -> float:
     """Logarithm of P of an explanation, up to a constant; ``agreement`` is :meth:`Clues.agreement`."""
     total = _log_roles(clues, evidence.role, beliefs) + _log_links(clues.own_links, evidence.given_up, beliefs)
     total += float(agreement[evidence.agreeing].sum()) - beliefs.misfit * evidence.misfit - evidence.bent
+    total -= sum(math.log(max(one, beliefs.alike)) for one in evidence.chance)
     return total + evidence.splits * (math.log(beliefs.split) - math.log1p(-beliefs.split))
 
 

@@ -4,6 +4,8 @@ A place that is seen again is seen from several neighbouring nodes, and so is a 
 right together or wrong together, so that what they say counts once. Two edges (i, j) and (i', j') belong together if i and i' are
 neighbours in time, and so are j and j', and if both would displace the chain alike: within :math:`k\sigma\sqrt{2 + s}`, s the
 steps along the chain between their ends, each step as uncertain as an edge.
+
+A stretch that is seen again across a wrong link makes two clusters, one on either side of it, which go on where the other ends.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ _ALIKE = 3.0  # σ
 _NEIGHBOURS = 6  # ids apart, at least
 _PLACE = 0.02  # of all nodes: as far apart neighbours may be on long ways
 _FEW = 5  # edges that make a cluster a large one
+# chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399), of 1, 2, 3, 4 and 6
+_GOES_ON = 3  # ids apart, at both ends, of the edges with which a cluster goes on where another ends
 KINDS = ("single", "few", "many")
 
 
@@ -111,6 +115,38 @@ class Clusters:
         out = np.broadcast_to(np.asarray(links), self.of_edge.shape).astype(np.result_type(of_clusters, links))
         out[self._loops] = of_clusters[self._labels[0]]
         return out
+
+    @cached_property
+    def side_by_side(self) -> tuple[Index, Index, Index]:
+        """Edges of one cluster that are next to those of another at both ends, either way round, and by how many ids."""
+        from scipy.spatial import cKDTree
+
+        loops, ends = self._loops, self._ends
+        pairs = cKDTree(ends).query_pairs(_GOES_ON, p=math.inf, output_type="ndarray").reshape(-1, 2)
+        a, b = np.concatenate([pairs, pairs[:, ::-1]]).T
+        other = self._labels[0][a] != self._labels[0][b]
+        a, b = a[other], b[other]
+        return loops[a], loops[b], np.abs(ends[a] - ends[b]).max(axis=1, initial=0)
+
+    @cached_property
+    def surroundings(self) -> Array:
+        """Share (c, k) of all pairs of nodes that are within 0 to 3 ids of an edge of each cluster, at both ends."""
+        n, (first, second) = self.sequence.graph.n_nodes, self._ends.T
+        out = np.empty((self.count, _GOES_ON + 1))
+        for near in range(_GOES_ON + 1):
+            step = np.arange(-near, near + 1)
+            i, j = np.broadcast_arrays(first[:, None, None] + step[:, None], second[:, None, None] + step)
+            cluster = np.broadcast_to(self._labels[0][:, None, None], i.shape)
+            inside = (i >= 0) & (j < n) & (i + 1 < j)
+            number = np.unique((cluster[inside] * n + i[inside]) * n + j[inside])
+            out[:, near] = np.bincount(number // (n * n), minlength=self.count)
+        return out / max(0.5 * (n - 1) * (n - 2), 1.0)
+
+    @cached_property
+    def _ends(self) -> Index:
+        """Ranks (k, 2) of the ends of the edges in clusters, the earlier first."""
+        sequence, loops = self.sequence, self._loops
+        return np.stack([sequence.rank[sequence.earlier[loops]], sequence.rank[sequence.later[loops]]], axis=1)
 
     def accepted(self, fits: Mask) -> Mask:
         """Clusters most of whose edges fit."""

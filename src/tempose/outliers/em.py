@@ -27,7 +27,7 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered, minimise
 from tempose.outliers import rotations
 from tempose.outliers.noise import (
     CHANGE,
@@ -386,7 +386,7 @@ class _Stage:
             parts, weights = Posterior(self.stated).potential_by_edge(poses), _weights(posterior, poses)
             return poses, EdgeEnergies(self.stated, *parts, used, nothing, weights=weights)
         curvature = self.curvature(p)
-        poses = minimise(curvature, poses, max_steps=4).poses
+        poses = lowered(curvature, poses, max_steps=4)
         return poses, _residuals(self.stated, curvature, poses)
 
 

@@ -15,6 +15,11 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import outlier_spread
+from tempose.numerics.sparse import NotPositiveDefiniteError
+from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
+from tempose.optimum.newton import lowered
+from tempose.optimum.prediction import predictions
 from tempose.optimum.starts import start_poses
 from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
@@ -33,7 +38,9 @@ from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution, Weighing
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
+_USUAL_TRUST = 0.99  # in odometry, as the option has it by default
 _MUCH_LESS = 7.0  # nats: a thousand to one
+_DRAWING = 10  # steps of Newton's method, to edges that are drawn in
 _MOST_FITS = 6  # basins that are fitted with all parameters
 _SOFT = (8.0, 4.0)  # ν of heavy tails that soften a Gaussian core
 _MOST_UNTRUSTING = 2  # and of those found without trusting any edge
@@ -122,7 +129,8 @@ def solve_robust(
             if not (by_cluster and search.is_feasible):
                 return _solve_long(graph, bones, search, options, own, rng, hints, by_cluster)
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
-            candidates = explain(search, bones, hints, grow_from_chain(sequence, own[bones.edges]))
+            usual, hints = _usual_trust(graph, bones, search, own, hints)
+            candidates = explain(search, bones, hints, grow_from_chain(sequence, usual[bones.edges]))
             return solve_explained(graph, bones, search, candidates, options, own)
     starts = _starts(graph, own, rng, start, hints, searched)
     fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
@@ -165,6 +173,7 @@ def _solve_long(
     options = replace(options, outlier_sigma=believable(fits)[0].parameters.outlier_sigma)
     fits.append(fitted(rejoined(believable(fits)[0], bones), options))
     fits += [fitted(poses, options) for poses in _softened(graph, believable(fits)[0], options, own, links)]
+    fits += [counted_once(found, repeats) for found in _drawn_in(graph, believable(fits)[0], options, own, links)]
     chosen, weighing = believable(fits)[0], None
     if by_cluster and bones.is_all:  # fixes and landmarks hold parts, too
         chosen, weighing = likeliest_joins(chosen, bones, lambda poses: fitted(poses, options))
@@ -187,6 +196,22 @@ def explain(search: ExplanationSearch, bones: Skeleton, hints: Array | None, gro
     """Explanations of a graph whose ids are an order in time, from what grows from the chain and the basins of a search."""
     basins = find_basins(bones.graph, own_probability=None if hints is None else hints[bones.edges]).basins
     return search.run([grown.poses, *(basin.poses for basin in basins[:_MOST_FITS])], grown.factor)
+
+
+def _usual_trust(
+    graph: PoseGraph, bones: Skeleton, search: ExplanationSearch, own: Array, hints: Array | None
+) -> tuple[Array, Array | None]:
+    """Prior inlier probabilities (m,) and hints to begin a search with: links that are trusted alike are trusted as usual.
+
+    So where a search begins does not depend on how much they are trusted.
+    """
+    alike = np.flatnonzero(bones.edges)[search.trusted_alike]
+    if not len(alike):
+        return own, hints
+    usual = own.copy()
+    usual[alike] = _USUAL_TRUST
+    spread_on = hints is not None and not np.array_equal(hints, own, equal_nan=True)
+    return usual, odometry_hints(graph, usual, _USUAL_TRUST) if spread_on else usual
 
 
 def _is_whole(likeliest: Candidate, found: RobustFit, search: ExplanationSearch, bones: Skeleton) -> bool:
@@ -242,6 +267,31 @@ def _softened(graph: PoseGraph, chosen: RobustFit, options: RobustOptions, own: 
     if chosen.parameters.tail <= max(_SOFT) or graph.n_edges > _LARGE:
         return []
     return [_fit(graph, chosen.poses, replace(options, tail=tail), own, links).poses for tail in _SOFT]
+
+
+def _drawn_in(graph: PoseGraph, chosen: RobustFit, options: RobustOptions, own: Array, links: Mask) -> list[RobustFit]:
+    """The same fit drawn to edges that it rejects although they are right by what the others predict, if there are any.
+
+    An edge that a part of the graph has settled without is far off there, as nothing but its neighbours holds the part: a minimum
+    of U that Newton's method does not leave. The noise is that of the fit: estimated anew it would come out too small at first,
+    and lose the edge again.
+    """
+    posterior, poses = chosen.posterior, chosen.poses
+    curvature, energy = Curvature(posterior), chosen.energies
+    try:
+        factor = curvature.factor(poses.wxyz, poses.position, exact=False)
+    except NotPositiveDefiniteError:
+        return []
+    sigma = Laplace(curvature, poses, 1.0, factor, exact=False).edge_covariances()
+    found = predictions(chosen.graph, poses, sigma, chosen.likelihood.weight(energy))
+    right = chosen.likelihood.predicted_probability(*found.distance, found.log_spread) > ACCEPTED
+    kept = chosen.inlier_probability > ACCEPTED
+    if not np.any(right & ~kept & (found.distance[1] > 0)):
+        return []
+    near = chosen.graph.with_edges(kept | (right & (found.distance[1] > 0)))
+    poses = lowered(Curvature(Posterior(near)), poses, max_steps=_DRAWING)
+    known = np.where(links & np.isnan(own), chosen.likelihood.prior, own)
+    return [fit(graph, poses, options, own_probability=known, first=chosen.parameters)]
 
 
 def _starts(

@@ -18,6 +18,10 @@ place that is seen again, so the last product is over places (cells), of which l
 with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
 cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
 
+A right stretch of loop closures that a wrong link cuts in two makes two clusters, one that agrees with the chain and one that
+places the rest, and they lie side by side. A wrong cluster may lie anywhere. So a placing cluster that goes on where one ends that
+agrees with the chain counts 1/p more, p the share of all pairs of nodes that lie as near to these (v at least).
+
 Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
 little at every link reaches any place, so that residuals may count as well: a part of the excess of those of links, and of one for
 every cell. Between two nodes at which believed loop closures end any link may be wrong, so that an explanation with breaks at
@@ -26,7 +30,9 @@ score is computed there.
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
-link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say.
+link is given up, its neighbours are tried as well: which of them is the wrong one, nobody may be able to say. If links are trusted,
+all of this is done with little, much and nearly full trust, whatever was asked for, and what was found is weighed by that: then the
+answer changes with the trust only where the weights do.
 """
 
 from __future__ import annotations
@@ -36,9 +42,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from tempose._support.compiling import inlined, kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
@@ -47,7 +55,7 @@ from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.beliefs import (
     CONFIRMS,
@@ -63,6 +71,7 @@ from tempose.outliers.beliefs import (
     log_score,
 )
 from tempose.outliers.clusters import KINDS, Clusters
+from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
 from tempose.outliers.search.ladders import ladder_noise
@@ -81,9 +90,12 @@ _ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clust
 # chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
 _SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
 _SURE = 1e-12
+_RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are searched for: log odds of 2, 7 and 14
+_POOLED = 60  # of each of these, weighed by the trust that is asked for
 _IMPROVED = 3  # starts that are improved
 _SWEEPS = 2
-_STEPS = 6  # of Newton's method, to close loops
+_STEPS, _LITTLE = 6, 1e-3  # of Newton's method, to close loops, and nats that a further one has to gain
+_CLEARLY = 0.5  # of the energy up to which an edge fits: it certainly does
 _ROUNDS, _GAIN = 10, 0.01  # of varying the best again, as long as that gains so many nats
 _SHIFTED = 12  # explanations whose breaks are shifted
 _MOST_VARIED = 2000  # explanations that are looked at because their breaks are elsewhere
@@ -92,10 +104,12 @@ _LESS, _MUCH_LESS = (
     3.0,
     7.0,
 )  # nats, of an explanation whose other breaks are not shifted, and of one that is not followed
+_NOTHING = 50.0  # nats, by which an explanation falls short that does not count, whatever it stands for
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
 LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
+_LINKS_OF_LONG_WAYS = (9.0, 1.0)  # right and wrong links that were seen before, as in fits of graphs of over 400 nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +186,8 @@ class ExplanationSearch:
         """``own``: prior inlier probabilities (m,) of edges that have one of their own, NaN for the others."""
         self.sequence, self.own, self.rng = sequence, own, rng
         self.beliefs = beliefs or current_beliefs()
+        if self._is_long:
+            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS)
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
         self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
@@ -196,6 +212,7 @@ class ExplanationSearch:
         self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans, self._settling())
         self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
+        self._varied: dict[tuple[str, bytes], Candidate] = {}
         self._limit = _largest_energy(self.level.freedom, np.where(self.sequence.is_link, self.own, np.nan))
         likelihood = RobustLikelihood.of(graph, 0.5)
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
@@ -209,31 +226,98 @@ class ExplanationSearch:
         self.agreement = self.clues.agreement(self.beliefs)
 
     @property
+    def _is_long(self) -> bool:
+        return self.sequence.graph.n_nodes > LARGEST
+
+    @property
     def is_feasible(self) -> bool:
         """Whether it takes seconds, not minutes."""
-        return self.sequence.graph.n_nodes <= LARGEST and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
+        return not self._is_long and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
 
+        If links are trusted that is repeated with more trust, and all that was found is weighed by the trust that was asked for.
+
         ``factor`` is that of the stated noise to begin with, where there are too few triangles to tell it.
         """
         self._begin(factor)
-        given = [self.sequence.chain_poses, *starts]
-        for again in range(2):
-            self._look_around(given, _TREES)
-            for start in self._best_of_each(_IMPROVED):
-                self._improve(start)
-            self._vary(_SHIFTED)
-            for _ in range(_ROUNDS):
-                before = self._best(1)[0].log_score
-                self._vary(_IMPROVED)
-                if self._best(1)[0].log_score < before + _GAIN:
-                    break
-            if not again:
-                given += [one.poses for one in self._best(_IMPROVED)]
-                self.set_level(*self._shown_level(self._best(1)[0]))
+        given, asked, rungs = [self.sequence.chain_poses, *starts], self.own, self._rungs()
+        self._trust(rungs[0])
+        self._look_everywhere(given)
+        given += [one.poses for one in self._best(_IMPROVED)]
+        self.set_level(*self._shown_level(self._best(1)[0]))
+        self._look_everywhere(given)
+        pool: list[tuple[Array, Poses]] = []
+        for own in rungs[1:]:
+            pool += self._pooled()
+            self._trust(own)
+            self._look_everywhere([*given, *(poses for _, poses in pool[:_IMPROVED])])
+        if rungs[-1] is not asked:
+            pool += self._pooled()
+            self._trust(asked)
+            self._look_at(pool)
         return self.candidates()
+
+    @cached_property
+    def trusted_alike(self) -> Mask:
+        """Links (m,) that are trusted, if all of those that are trusted are trusted alike, and more than not; else none."""
+        links = self.sequence.is_link & ~np.isnan(self.own)
+        trust = self.own[links]
+        return links if len(trust) and trust[0] > 0.5 and np.all(trust == trust[0]) else np.zeros_like(links)
+
+    def _rungs(self) -> list[Array]:
+        """Prior inlier probabilities (m,) to search with, one after the other.
+
+        Links that are trusted alike are trusted more and more, whatever was asked for: what is found does not depend on that, only
+        how it is weighed. Else they are as given.
+        """
+        links = self.trusted_alike
+        return [np.where(links, rung, self.own) for rung in _RUNGS] if np.any(links) else [self.own]
+
+    def _trust(self, own: Array) -> None:
+        """Begin anew with these prior inlier probabilities (m,), at the same noise."""
+        self.own = own
+        self.set_level(self.sigma_rot, self.sigma_trans)
+
+    def _look_everywhere(self, given: list[Poses]) -> None:
+        """Begin with poses and random trees, improve the best, and vary them."""
+        self._look_around(given, _TREES)
+        for start in self._best_of_each(_IMPROVED):
+            self._improve(start)
+        self._vary_on()
+
+    def _vary_on(self) -> None:
+        """Vary the best as long as that gains."""
+        self._vary(_SHIFTED)
+        for _ in range(_ROUNDS):
+            before = self._best(1)[0].log_score
+            self._vary(_IMPROVED)
+            if self._best(1)[0].log_score < before + _GAIN:
+                break
+
+    def _pooled(self) -> list[tuple[Array, Poses]]:
+        """Poses of the best that differ in what they believe, with what they have settled with."""
+        settled = self._settling()
+        return [(settled, one.poses) for one in self._best_of_each(_POOLED)]
+
+    def _look_at(self, pool: list[tuple[Array, Poses]]) -> None:
+        """What others have found, weighed by the present trust, and varied.
+
+        Poses that bend trusted links, because they have settled with less trust than there is now, have to settle again.
+        """
+        here = self._settling()
+        for _, poses in pool:
+            self._keep(self.explanation(poses))
+        best = self._best_of_each(_POOLED)
+        self.found = {}
+        for settled, poses in pool:
+            one = self.explanation(poses)
+            if one.evidence.bent == 0.0 or np.all(settled >= here):
+                self._keep(one)
+        for one in best:
+            self._consider(one.poses)
+        self._vary_on()
 
     def survey(self, starts: Iterable[Poses], factor: float | None = None) -> Candidate:
         """The best of what :meth:`run` begins with, for graphs in which it would take minutes."""
@@ -324,7 +408,26 @@ class ExplanationSearch:
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
-        return Evidence(role, given_up, agreeing, splits, 0.0), unconfirmed, of_cell & fitting
+        chance = self._going_on(role, fits) if placing and not self._is_long else ()  # drift cuts stretches, too
+        return Evidence(role, given_up, agreeing, splits, 0.0, chance=chance), unconfirmed, of_cell & fitting
+
+    def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
+        """Chance that a wrong cluster lies as near to those that agree with the chain as each that goes on where one of them ends.
+
+        A stretch that is seen again across a wrong link makes two clusters: one agrees with the chain, the other one, next to it
+        at both ends, contradicts it. Right clusters lie like that; wrong ones may lie anywhere.
+        """
+        clusters = self.clusters
+        a, b, apart = clusters.side_by_side
+        placing, chained = clusters.spread(role == PLACES, False), clusters.spread(role == OF_CHAIN, False)
+        here = np.flatnonzero((placing & fits)[a] & (chained & fits)[b])
+        if len(here) == 0:
+            return ()
+        nearest: dict[int, int] = {}
+        for c, near in zip(clusters.of_edge[a[here]].tolist(), apart[here].tolist(), strict=True):
+            nearest[c] = min(near, nearest.get(c, near))
+        by_chance = clusters.surroundings[role == OF_CHAIN].sum(axis=0)
+        return tuple(min(float(by_chance[near]), 1.0) for near in nearest.values())
 
     def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
         """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
@@ -424,19 +527,61 @@ class ExplanationSearch:
         """
         best, clusters, graph = start, self.clusters, self.sequence.graph
         largest = np.argsort(-clusters.size, kind="stable")[: min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)]
+        largest = largest[clusters.size[largest] > 1]
+        closed, idle = None, np.zeros(clusters.count, dtype=bool)  # what would not change this one
         for _ in range(_SWEEPS):
             before = best
-            for c in self.rng.permutation(largest[clusters.size[largest] > 1]).tolist():
+            for c in self.rng.permutation(largest).tolist():
+                if closed is not best:
+                    closed, idle = best, self._held_by_others(best, largest)
+                if idle[c]:
+                    continue
+                idle[c] = True
                 believed = best.believed.copy()
                 believed[c] = ~believed[c]
-                edges = clusters.spread(believed, True)
-                edges[best.given_up] = False
-                kept = graph.with_edges(edges)
-                if kept.n_components == graph.n_components:
-                    poses = minimise(Curvature(Posterior(kept)), best.poses, max_steps=_STEPS).poses
+                poses = self._least_squares(best, believed)
+                if poses is not None:
                     best = max(best, self._consider(poses), key=lambda one: one.log_score)
             if best is before:
                 break
+
+    def _least_squares(self, one: Candidate, believed: Mask) -> Poses | None:
+        """Poses that close what is believed, from those of an explanation and without the links that it gives up."""
+        kept = self.sequence.graph.with_edges(self._kept(one, believed))
+        if kept.n_components != self.sequence.graph.n_components:
+            return None
+        return lowered(Curvature(Posterior(kept)), one.poses, max_steps=_STEPS, least_gain=_LITTLE)
+
+    def _kept(self, one: Candidate, believed: Mask) -> Mask:
+        """Edges (m,) of what is believed and of the links that an explanation does not give up."""
+        edges = self.clusters.spread(believed, True)
+        edges[one.given_up] = False
+        return edges
+
+    def _held_by_others(self, one: Candidate, among: Index) -> Mask:
+        """Clusters, of some, that an explanation believes and that would fit if nobody believed them.
+
+        To give such a cluster up changes nothing: where all the others lead it fits again. The residuals r of its edges without
+        them are, to first order, ``(I − S)⁻¹ r``, S the whitened covariance of what they measure in the least squares of all. None
+        if links are given up, or if the least squares of all that is believed says something else.
+        """
+        clusters, out = self.clusters, np.zeros(self.clusters.count, dtype=bool)
+        poses = None if len(one.given_up) else self._least_squares(one, one.believed)
+        if poses is None or self.explanation(poses).key != one.key:
+            return out
+        edges = self._kept(one, one.believed)
+        graph, row = self.sequence.graph.with_edges(edges), np.cumsum(edges) - 1
+        found = Projection.at(graph, poses, np.ones(graph.n_edges))
+        if found is None:
+            return out
+        tried = among[one.believed[among]]
+        members = np.concatenate([clusters.members[c] for c in tried.tolist()]) if len(tried) else np.zeros(0, np.int64)
+        group = np.repeat(np.arange(len(tried)), clusters.size[tried])
+        narrower = np.repeat(np.array(graph.median_sigmas) / (self.sigma_rot, self.sigma_trans), 3)
+        left = found.without(row[members], group) * narrower
+        fits = 0.5 * np.sum(left**2, axis=1) < _CLEARLY * self._limit[members]
+        out[tried] = np.bincount(group, fits, len(tried)) > 0.5 * clusters.size[tried]
+        return out
 
     def _vary(self, count: int) -> None:
         """Explanations that are about as probable as the best found: breaks elsewhere, what nothing confirms called wrong."""
@@ -444,7 +589,7 @@ class ExplanationSearch:
         for one in self._best_of_each(count):
             self._rejoin(one)
         for one in self._best_of_each(count):
-            left = self._shift_breaks(one, left)
+            left = self._shift_breaks(one, left) if self._is_new("shifted", one) else left
         self._doubt()
         for one in self._best_of_each(count):  # others come first when clusters are doubted
             self._rejoin(one)
@@ -457,7 +602,7 @@ class ExplanationSearch:
         """
         sequence, graph = self.sequence, self.sequence.graph
         best = one
-        while True:
+        while self._is_new("rejoined", best):
             part = graph.with_edges(best.fits).component
             apart = np.flatnonzero(part[graph.edge_i] != part[graph.edge_j])
             if len(apart) == 0:
@@ -522,15 +667,26 @@ class ExplanationSearch:
 
     def _doubt(self) -> None:
         """Consider that clusters are wrong which nothing confirms, and leave the parts that they place unplaced."""
-        waiting = [one for one in self._best(_MOST_DOUBTED) if one.log_score > self._best(1)[0].log_score - _MUCH_LESS]
+        waiting = self._best(_MOST_DOUBTED)
+        waiting = [one for one in waiting if one.log_score > waiting[0].log_score - _MUCH_LESS]
+        seen = {(id(one.poses), one.doubted.tobytes()) for one in waiting}  # poses, and what is doubted of them
         for one in waiting:
-            for c in np.flatnonzero(one.unconfirmed).tolist():
+            for c in np.flatnonzero(one.unconfirmed).tolist() if self._is_new("doubted", one) else ():
                 doubted = one.doubted.copy()
                 doubted[c] = True
+                if (id(one.poses), doubted.tobytes()) in seen:
+                    continue
+                seen.add((id(one.poses), doubted.tobytes()))
                 other = self.explanation(one.poses, doubted)
                 if other.key not in self.found and len(waiting) < _MOST_DOUBTED:
                     waiting.append(other)
                 self._keep(other)
+
+    def _is_new(self, how: str, one: Candidate) -> bool:
+        """Whether this has not been varied in such a way before: it is from now on."""
+        known = self._varied.get((how, one.key))
+        self._varied[how, one.key] = one
+        return known is not one
 
     def _keep(self, one: Candidate) -> Candidate:
         known = self.found.get(one.key)
@@ -580,8 +736,12 @@ class ExplanationSearch:
         """All that were found and count, weighed by these beliefs; by default by those of the search."""
         beliefs = beliefs or self.beliefs
         agreement = self.clues.agreement(beliefs)
-        scored = [(log_score(self.clues, one.evidence, beliefs, agreement), one) for one in self.found.values()]
+        scored = [
+            (one.log_score if beliefs is self.beliefs else log_score(self.clues, one.evidence, beliefs, agreement), one)
+            for one in self.found.values()
+        ]
         scored.sort(key=lambda pair: -pair[0])
+        scored = [pair for pair in scored if pair[0] > scored[0][0] - _NOTHING]
         weight = np.exp(np.array([score for score, _ in scored]) - scored[0][0])
         weight *= self._standing_for([one for _, one in scored])
         order = np.argsort(-weight, kind="stable")
@@ -665,20 +825,35 @@ def _confirmations(
         for i, j in new:
             part[part == part[i]] = part[j]
     said = Counter(pair for pairs in joins.values() for pair in pairs)
+    ends, count = np.array(list(said), dtype=np.int64).reshape(-1, 2), np.array(list(said.values()), dtype=np.int64)
+    row = {pair: k for k, pair in enumerate(said)}
     alone = set()
     for c in placing:
-        rest = [pair for pair, count in said.items() if count > (pair in joins[c])]
-        apart = _parts(n_segments, rest)
-        if any(apart[i] != apart[j] for i, j in joins[c]):
+        own = np.array([row[pair] for pair in joins[c]], dtype=np.int64)
+        if np.any(count[own] < 2) and _come_apart(n_segments, ends, count, own):
             alone.add(c)
     return placing, confirming, alone
 
 
-def _parts(n_segments: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Number of the part that each segment is in, if these pairs are joined; there are few of them."""
-    part = list(range(n_segments))
-    for i, j in pairs:
-        old, new = part[i], part[j]
-        if old != new:
-            part = [new if one == old else one for one in part]
-    return part
+@kernel
+def _come_apart(n: int, ends: Any, count: Any, own: Any) -> bool:
+    """Whether some of the pairs ``own`` join segments that are in different parts if each of these is said once less."""
+    part, less = np.arange(n), count.copy()
+    less[own] -= 1
+    for k in range(ends.shape[0]):
+        if less[k] > 0:
+            a, b = _root(part, ends[k, 0]), _root(part, ends[k, 1])
+            part[max(a, b)] = min(a, b)
+    apart = 0
+    for k in own:
+        apart += _root(part, ends[k, 0]) != _root(part, ends[k, 1])
+    return apart > 0
+
+
+@inlined
+def _root(part: Any, v: Any) -> Any:
+    """First segment of the part that a segment is in; ways to it are halved."""
+    while part[v] != v:
+        part[v] = part[part[v]]
+        v = part[v]
+    return v

@@ -38,7 +38,7 @@ def forest(kernel, graph: PoseGraph, placed: Mask, cost: np.ndarray):
     rot, trans = np.full(graph.n_edges, 0.01), np.full(graph.n_edges, 0.04)
     kernel(
         h.start, h.neighbour, h.edge, h.twin, h.wxyz, h.t, cost, rot, trans, placed, wxyz, position, via, branch, sums,
-        depth, -1,
+        depth,
     )  # fmt: skip
     return wxyz, position, via, branch, sums, depth
 
@@ -66,6 +66,53 @@ def test_ways_are_cheapest_and_lead_where_their_edges_say() -> None:
     assert sums[:, 10] == pytest.approx(0.04 * depth)
     plain = forest(interpreted(_ears.spread), graph, placed, cost)
     assert all(np.allclose(a, b) for a, b in zip((wxyz, position, via, sums), (*plain[:3], plain[4]), strict=True))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_cycles_are_the_ways_of_a_forest_from_one_end_to_the_other(compiled: bool) -> None:
+    """The shortest way around each edge, as :func:`spread` finds it; none where it is too long, or where there is none."""
+    graph = tempose.simulate(40, shape="manhattan", loops_per_node=0.4, seed=2).graph
+    h, m, most = HalfEdges.of(graph), graph.n_edges, 20
+    rot, trans = np.full(m, 0.01), np.full(m, 0.04)
+    ways, length = np.full((m, most), -1), np.empty(m, dtype=np.int64)
+    wxyz, position, sums = np.empty((m, 4)), np.empty((m, 3)), np.empty((m, _ears.SUMS))
+    kernel = _ears.cycles if compiled else interpreted(_ears.cycles)
+    kernel(
+        h.start, h.neighbour, h.edge, h.twin, h.wxyz, h.t, rot, trans, graph.edge_i, graph.edge_j, ways, length, wxyz,
+        position, sums,
+    )  # fmt: skip
+    for k in range(m):
+        i, j = graph.edge_i[k], graph.edge_j[k]
+        cost = np.where(np.arange(m) == k, np.inf, 1.0)
+        at, where, via, _, added, depth = forest(_ears.spread, graph, np.arange(40) == i, cost)
+        if via[j] < 0 or depth[j] > most:
+            assert length[k] == -1
+            continue
+        way, node = [], j
+        while via[node] >= 0:
+            way.append(h.edge[via[node]])
+            node = h.neighbour[h.twin[via[node]]]
+        assert ways[k, : length[k]].tolist() == way
+        for found, expected in ((wxyz[k], at[j]), (position[k], where[j]), (sums[k], added[j])):
+            assert np.array_equal(found, expected) if compiled else np.allclose(found, expected)
+    assert np.any(length < 0) and np.any(length > 3)
+
+
+def test_the_blame_for_an_ear_is_shared_among_its_edges() -> None:
+    """A square with node 0 placed: the way to 2 over 1, that to 3, and the edge between 2 and 3 that closes the ear."""
+    graph = tempose.simulate(4, completeness=1.0, seed=0).graph
+    ends = np.sort(np.stack([graph.edge_i, graph.edge_j], axis=1), axis=1).tolist()
+    square = [ends.index(pair) for pair in ([0, 1], [1, 2], [0, 3], [2, 3])]
+    graph = graph.with_edges(np.array(square))
+    h = HalfEdges.of(graph)
+    cost = np.array([1.0, 1.0, 1.0, 9.0])
+    via = forest(_ears.spread, graph, np.arange(4) == 0, cost)[2]
+    for accepted, expected in (([], [0.25] * 4), ([0], [0.0, 1 / 3, 1 / 3, 1 / 3])):
+        for kernel in (_ears.suspect, interpreted(_ears.suspect)):
+            blame = np.zeros(4)
+            known = np.isin(np.arange(4), accepted)
+            kernel(h.neighbour, h.edge, h.twin, via, np.array([3]), np.array([[2, 3]]), known, blame)
+            assert blame == pytest.approx(expected)
 
 
 def test_covariances_are_those_of_noisy_ways() -> None:

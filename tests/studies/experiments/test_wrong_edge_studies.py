@@ -76,7 +76,15 @@ def test_manhattan(tmp_path: Path) -> None:
     assert table["oracle"]["rotation_ratio"] == table["oracle"]["position_ratio_worst"] == 1.0
     own = table["robust+odometry"]
     assert own["rotation_ratio"] == pytest.approx(1.0, abs=0.1) and own["excess_worst"] < 0.01
+    assert own["gap_worst"] < 1e-9
     assert own["recall"] == 1.0 and own["sigma_rot_ratio"] == pytest.approx(1.0, abs=0.2)
+    assert own["within"] == own["all_right"] == 1 and own["ratio_worst"] <= 1.05 and "cpu_seconds" not in own
+    (timed,) = load("manhattan-large").run(cells[0])
+    assert timed["cpu_seconds"] > 0.0 and {**rows[0], **timed} == {**timed, **rows[0]}
+    large = load("manhattan-large").cells(RunOptions(seeds=3))
+    own = [cell for cell in large if not cell["method"].startswith("gnc")]
+    assert large[: len(own)] == own == sorted(own, key=lambda cell: cell["seed"])  # one world after the other, GNC last
+    assert len(own) == 3 * 18 and {cell["seed"] for cell in large[len(own) :]} == {0, 1}
     sizes = {cell["nodes"] for cell in load("manhattan-large").cells(RunOptions())}
     assert sizes == {3500} and {cell["nodes"] for cell in load("manhattan").cells(RunOptions())} == {500}
 

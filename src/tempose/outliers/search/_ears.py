@@ -38,7 +38,7 @@ def add_edge(a: Any, b: Any, rot: float, trans: float, sums: Any) -> None:
 @kernel
 def spread(
     start: Any, neighbour: Any, edge: Any, twin: Any, half_wxyz: Any, half_t: Any, cost: Any, rot: Any, trans: Any,
-    placed: Any, wxyz: Any, position: Any, via: Any, branch: Any, sums: Any, depth: Any, target: int = -1,
+    placed: Any, wxyz: Any, position: Any, via: Any, branch: Any, sums: Any, depth: Any,
 ) -> None:  # fmt: skip
     """Reach all other nodes from those that are placed, each by the cheapest way, and place them there.
 
@@ -52,8 +52,6 @@ def spread(
         Filled (n, 11): of the way from the placed nodes.
     depth
         Filled (n,): edges of that way.
-    target
-        Node at which to stop; all are reached by default.
     """
     n = placed.shape[0]
     distance, done = np.full(n, np.inf), np.zeros(n, dtype=np.bool_)
@@ -86,8 +84,6 @@ def spread(
             add_edge(position[parent], position[v], rot[edge[h]], trans[edge[h]], sums[v])
             branch[v] = h if placed[parent] else branch[parent]
             depth[v] = depth[parent] + 1
-        if v == target:
-            break
         for h in range(start[v], start[v + 1]):
             u = neighbour[h]
             if done[u] or placed[u]:
@@ -100,6 +96,101 @@ def spread(
     for v in range(n):
         if not done[v]:
             via[v] = -1
+
+
+@kernel
+def cycles(
+    start: Any, neighbour: Any, edge: Any, twin: Any, half_wxyz: Any, half_t: Any, rot: Any, trans: Any, edge_i: Any,
+    edge_j: Any, ways: Any, length: Any, wxyz: Any, position: Any, sums: Any,
+) -> None:  # fmt: skip
+    """The shortest way around every edge, from its first node to its second: :func:`spread` for unit costs, from one to the other.
+
+    Parameters
+    ----------
+    ways, length
+        Filled (m, most), (m,): the edges of the way, from its end, and how many; −1 where there is none of at most so many.
+    wxyz, position, sums
+        Filled (m, 4), (m, 3), (m, 11): where the way leads to if it begins at the origin, and what errors add up to.
+    """
+    n, most = start.shape[0] - 1, ways.shape[1]
+    distance, via, done = np.full(n, np.inf), np.full(n, -1), np.zeros(n, dtype=np.bool_)
+    halves = np.empty(most, dtype=np.int64)
+    for k in range(edge_i.shape[0]):
+        a, b = edge_i[k], edge_j[k]
+        touched = [a]
+        distance[a] = 0.0
+        queue = [(0.0, a)]
+        while len(queue) > 0:
+            far, v = heapq.heappop(queue)
+            if v == b or far > most:
+                break
+            if done[v]:
+                continue
+            done[v] = True
+            for h in range(start[v], start[v + 1]):
+                u = neighbour[h]
+                if done[u] or edge[h] == k:
+                    continue
+                there = far + 1.0
+                if there < distance[u]:
+                    if distance[u] == np.inf:
+                        touched.append(u)
+                    distance[u] = there
+                    via[u] = h
+                    heapq.heappush(queue, (there, u))
+        length[k] = -1
+        sums[k] = 0.0
+        if 0.0 < distance[b] <= most:
+            count, v = 0, b
+            while v != a:
+                halves[count] = via[v]
+                ways[k, count] = edge[via[v]]
+                v = neighbour[twin[via[v]]]
+                count += 1
+            length[k] = count
+            q, x = (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+            for step in range(count - 1, -1, -1):
+                back = twin[halves[step]]  # parent_from_node
+                t = turned(q, half_t[back])
+                q = product(q, half_wxyz[back])
+                y = (x[0] + t[0], x[1] + t[1], x[2] + t[2])
+                add_edge(x, y, rot[edge[back]], trans[edge[back]], sums[k])
+                x = y
+            for c in range(4):
+                wxyz[k, c] = q[c]
+            for c in range(3):
+                position[k, c] = x[c]
+        for v in touched:
+            distance[v], via[v], done[v] = np.inf, -1, False
+
+
+@kernel
+def along(neighbour: Any, edge: Any, twin: Any, via: Any, order: Any, value: Any, out: Any) -> None:
+    """Sums (n,) of a value of edges (m,) along the way to each node of a forest; ``order`` has parents before children."""
+    for k in range(order.shape[0]):
+        v = order[k]
+        h = via[v]
+        out[v] = out[neighbour[twin[h]]] + value[edge[h]] if h >= 0 else 0.0
+
+
+@kernel
+def suspect(neighbour: Any, edge: Any, twin: Any, via: Any, ears: Any, ends: Any, accepted: Any, blame: Any) -> None:
+    """Share the blame for each of some ears, edges (k,) that join the ways to two nodes (k, 2), among its edges not accepted."""
+    for k in range(ears.shape[0]):
+        count = 1
+        for sharing in (False, True):
+            if sharing:
+                blame[ears[k]] += 1.0 / count
+            for side in range(2):
+                v = ends[k, side]
+                while via[v] >= 0:
+                    e = edge[via[v]]
+                    if not accepted[e]:
+                        if sharing:
+                            blame[e] += 1.0 / count
+                        else:
+                            count += 1
+                    v = neighbour[twin[via[v]]]
 
 
 @kernel

@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -32,7 +33,7 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.search import _ears
 from tempose.outliers.search.triangles import HalfEdges
@@ -47,6 +48,7 @@ _IDLE = 15  # forests in a row that add nothing: then the next level
 _BLAME = 3.0  # cost of an edge that is suspected of all of an ear that does not come back
 _LARGE = 3000  # edges
 _LONGEST = 60  # edges of an ear
+_LITTLE = 1e-3  # nats of all edges together, far less than what decides about one: poses are near enough
 _FITS = 12.0  # squared residual per number, in units of σ, above which an edge that was taken in leaves again
 _FACTORS = np.geomspace(1.0 / 40.0, 40.0, 11), np.geomspace(1.0 / 1.6, 1.6, 5)  # of the stated noise; then of the best
 _STATED = math.log(10.0)  # σ of the logarithm of such a factor, beforehand
@@ -148,38 +150,46 @@ class _Growth:
 
     # ------------------------------------------------------------------ cycles and ears
 
-    def _forest(self, placed: Mask, poses: Poses, cost: Array, target: int = -1) -> _Forest:
+    def _forest(self, placed: Mask, poses: Poses, cost: Array) -> _Forest:
         h, n = self.halves, self.graph.n_nodes
         wxyz, position = poses.wxyz.copy(), poses.position.copy()
         via, branch, depth = (np.empty(n, dtype=np.int64) for _ in range(3))
         sums = np.empty((n, _ears.SUMS))
         _ears.spread(
             h.start, h.neighbour, h.edge, h.twin, h.wxyz, h.t, cost, self.rot, self.trans, placed, wxyz, position, via,
-            branch, sums, depth, target,
+            branch, sums, depth,
         )  # fmt: skip
         return _Forest(wxyz, position, via, branch, sums, depth)
 
-    def _closing(self, forest: _Forest, edges: Index, inside: Mask | None = None) -> tuple[Array, Array, Array]:
-        """How far ways that edges (k,) close are from closing (k, 6), the sums (k, 11), and the point that they refer to (k, 3)."""
+    def _closing(self, forest: _Forest, edges: Index, inside: Mask) -> tuple[Array, Array, Array]:
+        """How far ways that edges (k,) close are from closing (k, 6), the sums (k, 11), and the point that they refer to (k, 3).
+
+        With the best way between their beginnings along edges ``inside`` (m,).
+        """
         graph, h = self.graph, self.halves
         i, j = graph.edge_i[edges], graph.edge_j[edges]
-        wxyz, t = graph.measured(j, i, edges)  # i_from_j
-        wanted = quat.multiply(forest.wxyz[i], wxyz)
-        there = forest.position[i] + quat.rotate(forest.wxyz[i], t)
-        turn = quat.log(quat.multiply(wanted, quat.conjugate(forest.wxyz[j])))
-        residual = np.concatenate([turn, there - forest.position[j]], axis=1)
-        sums = forest.sums[i] + forest.sums[j]
-        middle = 0.5 * (forest.position[i] + there)
+        ends = (forest.wxyz[i], forest.position[i]), (forest.wxyz[j], forest.position[j])
+        residual, sums, at = self._missed(edges, *ends, forest.sums[i] + forest.sums[j])
+        more = np.zeros_like(sums)
+        first, second = self._root(forest, i), self._root(forest, j)
+        _ears.between(
+            h.start, h.neighbour, h.edge, h.twin, self.rot, self.trans, inside, forest.position, first, second, more
+        )
+        return residual, sums + more, at
+
+    def _missed(
+        self, edges: Index, first: tuple[Array, Array], second: tuple[Array, Array], sums: Array
+    ) -> tuple[Array, Array, Array]:
+        """The same for ways to the first and second node of edges (k,), that lead to these poses and add up to these sums."""
+        graph = self.graph
+        wxyz, t = graph.measured(graph.edge_j[edges], graph.edge_i[edges], edges)  # i_from_j
+        wanted = quat.multiply(first[0], wxyz)
+        there = first[1] + quat.rotate(first[0], t)
+        turn = quat.log(quat.multiply(wanted, quat.conjugate(second[0])))
+        residual = np.concatenate([turn, there - second[1]], axis=1)
+        middle = 0.5 * (first[1] + there)
         own = _sums_of(middle, self.rot[edges], self.trans[edges])
-        sums = sums + own
-        if inside is not None:
-            first, second = self._root(forest, i), self._root(forest, j)
-            more = np.zeros_like(sums)
-            _ears.between(
-                h.start, h.neighbour, h.edge, h.twin, self.rot, self.trans, inside, forest.position, first, second, more
-            )
-            sums = sums + more
-        return residual, sums, forest.position[j]
+        return residual, sums + own, second[1]
 
     def _root(self, forest: _Forest, nodes: Index) -> Index:
         """The placed node at which the way to each begins."""
@@ -207,24 +217,19 @@ class _Growth:
 
     def _cycles(self) -> _Cycles:
         """The shortest cycle through each edge: ways around it, and how far they are from closing."""
-        graph, n = self.graph, self.graph.n_nodes
-        nowhere = Poses(graph.node_ids, np.tile(quat.IDENTITY, (n, 1)), np.zeros((n, 3)))
-        edges, paths, parts = [], [], []
-        for k in range(graph.n_edges):
-            cost = np.ones(graph.n_edges)
-            cost[k] = math.inf
-            placed = np.zeros(n, dtype=bool)
-            placed[graph.edge_i[k]] = True
-            j = int(graph.edge_j[k])
-            forest = self._forest(placed, nowhere, cost, j)
-            if forest.via[j] < 0 or forest.depth[j] > _LONGEST:
-                continue
-            edges.append(k)
-            paths.append(self._way(forest, j))
-            parts.append(self._closing(forest, np.array([k])))
-        residual, sums, at = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (
-            np.zeros((0, 6)), np.zeros((0, _ears.SUMS)), np.zeros((0, 3)))  # fmt: skip
-        return _Cycles(np.array(edges, dtype=np.int64), paths, (residual, sums, at))
+        graph, h, m = self.graph, self.halves, self.graph.n_edges
+        ways, length = np.empty((m, _LONGEST), dtype=np.int64), np.empty(m, dtype=np.int64)
+        wxyz, position, sums = np.empty((m, 4)), np.empty((m, 3)), np.empty((m, _ears.SUMS))
+        _ears.cycles(
+            h.start, h.neighbour, h.edge, h.twin, h.wxyz, h.t, self.rot, self.trans, graph.edge_i, graph.edge_j,
+            ways, length, wxyz, position, sums,
+        )  # fmt: skip
+        edges = np.flatnonzero(length >= 0)
+        here = np.tile(quat.IDENTITY, (len(edges), 1)), np.zeros((len(edges), 3))
+        closing = self._missed(edges, here, (wxyz[edges], position[edges]), sums[edges])
+        paths = [ways[k, : length[k]].tolist() for k in edges.tolist()]
+        prior = np.array([sum(self.log_prior[path]) for path in paths]) + self.log_prior[edges]
+        return _Cycles(edges, paths, closing, prior)
 
     def _way(self, forest: _Forest, node: int) -> list[int]:
         """Edges of the way to a node."""
@@ -238,7 +243,7 @@ class _Growth:
         """The factors of the stated noise that make the shortest cycles most probable together."""
         if not len(self.cycles.edge):
             return
-        prior = np.array([sum(self.log_prior[path]) for path in self.cycles.paths]) + self.log_prior[self.cycles.edge]
+        prior = self.cycles.log_prior
         best, center = -math.inf, (1.0, 1.0)
         for factors in _FACTORS:
             for s, t in itertools.product(center[0] * factors, center[1] * factors):
@@ -253,7 +258,7 @@ class _Growth:
         """Edges of the cycle that closes most evidently, of those that have a node not yet reached."""
         cycles = self.cycles
         gain = self._gain(cycles.closing, self.scales)
-        odds = _log_odds(np.array([sum(self.log_prior[p]) for p in cycles.paths]) + self.log_prior[cycles.edge], gain)
+        odds = _log_odds(cycles.log_prior, gain)
         for k in np.argsort(-odds, kind="stable").tolist():
             if odds[k] < least:
                 return None
@@ -296,9 +301,8 @@ class _Growth:
                     out |= placed[graph.edge_i] & placed[graph.edge_j]
                 ears = self._ears(forest, placed, accepted, out)
                 new = np.flatnonzero(ears.odds > level)
-                for k in np.flatnonzero(ears.odds < _OPEN).tolist():
-                    edges = self._edges(forest, ears, k, accepted)
-                    blame[edges] += 1.0 / len(edges)
+                h, bad = self.halves, ears.odds < _OPEN
+                _ears.suspect(h.neighbour, h.edge, h.twin, forest.via, ears.edge[bad], ears.ends[bad], accepted, blame)
                 if not len(new):
                     idle += 1
                     continue
@@ -357,11 +361,9 @@ class _Growth:
 
     def _log_prior_along(self, forest: _Forest) -> Array:
         """Logarithm (n,) of the probability that all edges of the way to a node are right, beforehand."""
-        h, out = self.halves, np.zeros(self.graph.n_nodes)
-        for node in np.argsort(forest.depth, kind="stable").tolist():
-            if forest.via[node] >= 0:
-                half = forest.via[node]
-                out[node] = out[h.neighbour[h.twin[half]]] + self.log_prior[h.edge[half]]
+        h, out = self.halves, np.empty(self.graph.n_nodes)
+        order = np.argsort(forest.depth, kind="stable")
+        _ears.along(h.neighbour, h.edge, h.twin, forest.via, order, self.log_prior, out)
         return out
 
     def _edges(self, forest: _Forest, ears: _Ears, k: int, accepted: Mask) -> list[int]:
@@ -369,7 +371,9 @@ class _Growth:
         ways = [edge for node in ears.ends[k].tolist() for edge in self._way(forest, node)]
         return [edge for edge in {int(ears.edge[k]), *ways} if not accepted[edge]]
 
+    @cached_property
     def _scaled(self) -> PoseGraph:
+        """The graph at the noise that its cycles show."""
         s, t = self.scales
         graph = self.graph
         return replace(
@@ -377,20 +381,21 @@ class _Growth:
             concentration=graph.concentration / s**2,
             translation_precision=graph.translation_precision / t**2,
             coupling=None if graph.coupling is None else graph.coupling * (t / s),
+            initial=None,
         )
 
     def _refit(self, poses: Poses, placed: Mask, accepted: Mask) -> Poses:
         """The placed nodes where the accepted edges want them."""
         rows = np.flatnonzero(placed)
-        part = self._scaled().with_edges(accepted).subgraph(rows)
-        found = minimise(Curvature(Posterior(part)), poses.select(part.node_ids), max_steps=6).poses
+        part = self._scaled.with_edges(accepted).subgraph(rows)
+        here = Poses(part.node_ids, poses.wxyz[rows], poses.position[rows])
+        found = lowered(Curvature(Posterior(part)), here, max_steps=6, least_gain=_LITTLE)
         wxyz, position = poses.wxyz.copy(), poses.position.copy()
-        order = np.array([found.row(poses.ids[k]) for k in rows])
-        wxyz[rows], position[rows] = found.wxyz[order], found.position[order]
+        wxyz[rows], position[rows] = found.wxyz, found.position
         return Poses(poses.ids, wxyz, position)
 
     def _without_misfits(self, poses: Poses, accepted: Mask) -> Mask:
-        graph = self._scaled()
+        graph = self._scaled
         energy = Posterior(graph).energies(poses)
         return np.asarray(accepted & (2.0 * energy < _FITS * len(graph.axes)))
 
@@ -412,6 +417,7 @@ class _Cycles:
     edge: Index
     paths: list[list[int]]
     closing: tuple[Array, Array, Array]
+    log_prior: Array  # of all edges of the cycle being right
 
 
 def _log_odds(log_prior: Array, gain: Array) -> Array:

@@ -28,7 +28,7 @@ from tempose.model.robust import RobustLikelihood
 from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
-from tempose.optimum.newton import minimise
+from tempose.optimum.newton import lowered
 from tempose.optimum.prediction import Predictions, predictions
 from tempose.outliers.sequence import Sequence
 
@@ -109,7 +109,7 @@ def _predicted(graph: PoseGraph, poses: Poses, inside: Mask, pattern: object) ->
         )
     )
     curvature.__dict__["symbolic"] = pattern
-    poses = minimise(curvature, poses, max_steps=6).poses
+    poses = lowered(curvature, poses, max_steps=6)
     try:
         factor = curvature.factor(poses.wxyz, poses.position, exact=False)
     except NotPositiveDefiniteError:
