@@ -404,3 +404,17 @@ def test_a_cluster_elsewhere_goes_on_nowhere() -> None:
 def _without(search: ExplanationSearch, link: int) -> np.ndarray:
     """Weights of a tree that believes all clusters and gives up a link."""
     return search._weights(np.ones(search.clusters.count, dtype=bool), np.array([link]))
+
+
+def test_what_is_said_of_loop_closures_counts() -> None:
+    """A look-alike seen three times against a chain: the less loop closures are said to be right, the less it is believed."""
+    graph, _ = a_loop_and_its_opposite(3)
+    believed = []
+    for said in (0.9, 0.5, 0.1):
+        robust = Robust(trust_odometry=0.9, inlier_probability=said)
+        found = tempose.solve(graph, robust=robust, noise="given", draws=0)
+        assert found.verdicts is not None
+        believed.append(float(found.verdicts.inlier_probability[-3:].mean()))
+    assert believed[0] > 1.5 * believed[1] > 1.5 * 1.5 * believed[2]
+    assert Beliefs().expecting(None) == Beliefs().expecting(1.0) == Beliefs()
+    np.testing.assert_allclose(Beliefs().expecting(0.3).shares()[:3], 0.3)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -22,6 +22,7 @@ from tempose._typing import Array, Index, Mask
 WRONG, PLACES, CONFIRMS, OF_CHAIN, REPEATS = range(5)
 """Roles of clusters."""
 Counts = tuple[float, float]
+_SAID = 10.0  # clusters, as many of which what a user says of them is worth
 
 # the integral over the share π of right clusters is taken over θ, π = sin² θ, at midpoints
 _THETA = (np.arange(400) + 0.5) * (0.5 * math.pi / 400.0)
@@ -62,6 +63,12 @@ class Beliefs:
     def shares(self) -> Array:
         """Mean share of right ones of each kind of cluster (3,), and of links."""
         return np.array([a / (a + b) for a, b in (*self.kinds, self.links)])
+
+    def expecting(self, probability: float | None) -> Beliefs:
+        """The same if loop closures are said to be right with a probability, of whatever kind; ``None``: nothing is said."""
+        if probability is None or probability == 1.0:
+            return self
+        return replace(self, kinds=((_SAID * probability, _SAID * (1.0 - probability)),) * len(self.kinds))
 
 
 _USUAL = Beliefs()

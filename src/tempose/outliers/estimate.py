@@ -21,6 +21,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import lowered
 from tempose.optimum.prediction import predictions
 from tempose.optimum.starts import start_poses
+from tempose.outliers.beliefs import current_beliefs
 from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
@@ -125,7 +126,8 @@ def solve_robust(
         bones = skeleton(graph).once(originals(graph))
         sequence = Sequence.of(bones.graph)
         if sequence is not None:
-            search = ExplanationSearch(sequence, own[bones.edges], rng)
+            beliefs = current_beliefs().expecting(options.inlier_probability)
+            search = ExplanationSearch(sequence, own[bones.edges], rng, beliefs)
             if not (by_cluster and search.is_feasible):
                 return _solve_long(graph, bones, search, options, own, rng, hints, by_cluster)
             options = replace(options, outlier_sigma=options.outlier_sigma or extent(sequence.chain_poses))
