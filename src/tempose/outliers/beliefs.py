@@ -53,9 +53,9 @@ class Beliefs:
     alike: float = 0.02
     # chosen on: 3DMatch, all seven scenes: a first guess, kept because office1 and redkitchen came right
     split: float = 0.05
-    # chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059); no worse on the seven scenes of 3DMatch
+    # chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059)
     kinds: tuple[Counts, ...] = ((2.0, 1.0), (6.0, 2.0), (6.0, 2.0))
-    # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399); no worse on the seven scenes of 3DMatch
+    # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399)
     links: Counts = (9.0, 0.5)
     # chosen on: 3DMatch, all seven scenes, and 16 simulated worlds with look-alikes (seeds 8300 to 8315)
     misfit: float = 0.0
