@@ -288,8 +288,9 @@ def _densities(
     if (m := _measured.get(graph)) is None:
         m = _measured[graph] = _Measured.of(graph)
     level = (tail, sigma, *map(float, scales)) if np.ndim(scales[0]) == 0 and np.ndim(scales[1]) == 0 else None
-    if level is not None and level in m.last:
-        return m.last[level]
+    known = None if level is None else m.last.get(level)  # asked once: another thread may ask for another level
+    if known is not None:
+        return known
     wide = np.full(graph.n_edges, sigma) if m.wide is None else np.where(np.isnan(m.wide), sigma, m.wide)
     variance = np.square(scales[1])[..., None] / np.where(m.known, m.values, np.inf)
     log_outlier = _log_wide(m.seen, np.sqrt(wide[:, None] ** 2 + _WIDER**2 * variance), m.known)
