@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from helpers.graphs import random_graph
 from helpers.hessian import dense
@@ -338,6 +338,24 @@ def test_rho_is_the_density_up_to_a_constant_and_gamma_is_bayes():
     assert likelihood.inlier_probability(energy) == pytest.approx(
         inlier / (inlier + 0.7 * np.exp(likelihood.log_outlier))
     )
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_what_is_predicted_exactly_never_speaks_against_an_edge_however_vaguely(tail):
+    """A link in a long loop: the rest predicts it to within many steps, and wrong translations are as long as steps are."""
+    likelihood = RobustLikelihood.of(one_edge(500.0, 400.0, [1.0, 0.0, 0.0]), 0.99, tail=tail, outlier_sigma=1.0)
+    spreads = np.linspace(0.0, 60.0, 61)
+    chance, surprising = (
+        np.array([likelihood.predicted_probability(np.array([z2]), np.array([6]), np.array([w]))[0] for w in spreads])
+        for z2 in (0.0, 40.0)
+    )
+    assert np.all(np.diff(chance) <= 0.0) and np.all(chance > 0.99 - 1e-12)
+    assert chance[-1] == pytest.approx(0.99)  # what says nothing leaves the prior
+    assert np.all(surprising < chance) and surprising[-1] < 0.98  # what does not fit still counts
+    exact = -float(likelihood.log_odds[0]) - 0.5 * spreads  # by the densities alone: Bayes where they are narrow
+    narrow = exact > math.log(0.99 / 0.01)
+    assert special.logit(chance[narrow]) == pytest.approx(exact[narrow], abs=1e-3)
+    assert special.expit(exact[-1]) < 0.05  # negative control: the densities alone give a perfect fit up
 
 
 def test_certain_inliers_are_the_ordinary_model_and_huge_energies_do_no_harm():

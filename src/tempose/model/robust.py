@@ -173,13 +173,15 @@ class RobustLikelihood:
         """Probability (m,) that each edge is right, from what the rest predicts for it; its prior where nothing checks it.
 
         The prediction of the measurement, if it is an inlier, has the density of the noise widened by what the rest does
-        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way.
+        not know: ``log c − core(½ z²) − ½ log det(I + S)``. Numbers that nothing checks are as likely either way, and what is
+        predicted exactly never speaks against an edge, however vague the prediction: of a right edge, too, nobody expects
+        that it leads farther than measured ones do, which the prediction by the rest does not know.
         """
         share = freedom / self.freedom
         with np.errstate(divide="ignore"):
             prior = np.log1p(-self.prior) - np.log(self.prior)
         core = self.core(0.5 * np.where(freedom > 0, z2, 0.0))
-        against = share * (self.log_outlier - self.log_inlier) + core + 0.5 * log_spread
+        against = core + np.minimum(share * (self.log_outlier - self.log_inlier) + 0.5 * log_spread, 0.0)
         return np.asarray(special.expit(-prior - np.where(freedom > 0, against, 0.0)))
 
     def _core(self, energy: Array, least_weight: float) -> Array:
