@@ -12,7 +12,7 @@ from scipy import integrate, special
 
 import tempose
 from tempose.outliers import Robust
-from tempose.outliers.beliefs import Beliefs, Evidence, believing, log_score
+from tempose.outliers.beliefs import HOPEFUL, WORRIED, Beliefs, Evidence, Kinds, believing, log_score
 from tempose.outliers.explanations import Candidate, ExplanationSearch, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
 
@@ -105,16 +105,25 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
     search = ExplanationSearch(sequence, np.full(graph.n_edges, np.nan), np.random.default_rng(0))
     one = search.explanation(sequence.chain_poses)
     role = np.where(one.believed, 3, 0)  # agree with the chain, or wrong
-    priors = search.beliefs.kinds
     a, b = search.beliefs.links
-    wanted = special.betaln(a + sequence.is_link.sum(), b) - special.betaln(a, b)
-    for k, (a, b) in enumerate(priors):
-        right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
-        inside = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
-        wanted += math.log(inside[0]) - special.betaln(a, b)
+    links = special.betaln(a + sequence.is_link.sum(), b) - special.betaln(a, b)
     none = np.zeros(len(search.clues.own_links), dtype=bool)
     evidence = Evidence(role, none, np.zeros(len(search.agreement), dtype=bool), 0, 0.0)
-    assert log_score(search.clues, evidence, search.beliefs, search.agreement) == pytest.approx(wanted, abs=2e-3)
+
+    def score(worlds: tuple[Kinds, ...]) -> float:
+        return log_score(search.clues, evidence, replace(search.beliefs, worlds=worlds), search.agreement) - links
+
+    wanted = []
+    for world in search.beliefs.worlds:
+        total = 1.0
+        for k, (a, b) in enumerate(world):
+            right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
+            of = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)
+            total *= of[0] / special.beta(a, b)
+        assert score((world,)) == pytest.approx(math.log(total), abs=2e-3)
+        wanted.append(total)
+    assert len(wanted) == 2 and wanted[1] / wanted[0] > 3.0  # so that it would show if one of the two were left out
+    assert score(search.beliefs.worlds) == pytest.approx(math.log(np.mean(wanted)), abs=2e-3)
     assert one.given_up.size == 0 and not one.unconfirmed.any()
 
 
@@ -199,6 +208,25 @@ def test_a_part_that_nothing_holds_is_put_where_its_link_wants_it(lost: list[int
     assert np.abs(best.poses.position - whole.poses.position).max() < 0.3  # what one link was off by
 
 
+def test_lone_loop_closures_that_are_wrong_speak_for_a_world_in_which_they_are() -> None:
+    """And so against the others of their kind, and against clusters: more than by one prior that has seen as much."""
+    beliefs, none = Beliefs(), np.zeros((3, 2))
+    hopeful, worried = (replace(beliefs, worlds=(one,)).shares() for one in (HOPEFUL, WORRIED))
+    np.testing.assert_allclose(beliefs.shares(), 0.5 * (hopeful + worried))
+    np.testing.assert_allclose(hopeful, [2 / 3, 3 / 4, 3 / 4, 9 / 9.5])
+    wrong, right = none.copy(), none.copy()
+    wrong[0, 1] = right[0, 0] = 4.0
+    of_hopeful = (1 / 15) / (
+        1 / 15 + 9 / 13
+    )  # four wrong ones have the probability 1/15 in one world, 9/13 in the other
+    expected = [of_hopeful * one + (1.0 - of_hopeful) * other for one, other in ((2 / 7, 1 / 14), (3 / 4, 1 / 3))]
+    np.testing.assert_allclose(beliefs.shares(wrong)[:2], expected)
+    assert beliefs.shares(right)[0] > 0.85
+    alone = replace(beliefs, worlds=(HOPEFUL,)).shares(wrong)  # the negative control
+    assert alone[0] > 0.25 and alone[1] == 0.75
+    assert beliefs.shares(none, np.array([90.0, 0.5]))[3] == pytest.approx(99 / 100)
+
+
 def test_candidates_can_be_weighed_again_by_other_beliefs() -> None:
     graph, _ = a_loop_and_its_opposite(8, right=2)
     search = search_of(graph, 0.6)
@@ -206,7 +234,7 @@ def test_candidates_can_be_weighed_again_by_other_beliefs() -> None:
     again = search.candidates(search.beliefs)
     assert np.array_equal(again.probability, usual.probability) and again.prior == usual.prior
     assert [one.key for one in again.found] == [one.key for one in usual.found]
-    worried = replace(search.beliefs, kinds=((1.0, 99.0),) * 3)
+    worried = replace(search.beliefs, worlds=(((1.0, 99.0),) * 3,))
     believed = [
         found.inlier_probability()[~search.sequence.is_link].mean() for found in (usual, search.candidates(worried))
     ]

@@ -22,6 +22,13 @@ from tempose._typing import Array, Index, Mask
 WRONG, PLACES, CONFIRMS, OF_CHAIN, REPEATS = range(5)
 """Roles of clusters."""
 Counts = tuple[float, float]
+Kinds = tuple[Counts, ...]
+# chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059)
+HOPEFUL: Kinds = ((2.0, 1.0), (6.0, 2.0), (6.0, 2.0))
+"""Clusters of one edge, of two to four and of more, as if so many right and wrong ones had been seen: three in four are right."""
+# chosen on: 3DMatch, all seven scenes
+WORRIED: Kinds = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
+"""The same for candidates that registrations of scans propose: nine in ten lone ones are wrong."""
 _SAID = 10.0  # clusters, as many of which what a user says of them is worth
 
 # the integral over the share π of right clusters is taken over θ, π = sin² θ, at midpoints
@@ -41,8 +48,9 @@ class Beliefs:
         right one.
     split
         How often a place of a believed cluster does not fit.
-    kinds
-        Right and wrong clusters of each kind that were seen before: Beta priors of π.
+    worlds
+        Sorts of graphs that are possible, each as probable as the first beforehand: right and wrong clusters of each kind that were
+        seen before, Beta priors of π. So the graph itself tells how far its loop closures are to be doubted.
     links
         The same of links that nobody says how to trust.
     misfit
@@ -53,22 +61,26 @@ class Beliefs:
     alike: float = 0.02
     # chosen on: 3DMatch, all seven scenes: a first guess, kept because office1 and redkitchen came right
     split: float = 0.05
-    # chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059)
-    kinds: tuple[Counts, ...] = ((2.0, 1.0), (6.0, 2.0), (6.0, 2.0))
+    worlds: tuple[Kinds, ...] = (HOPEFUL, WORRIED)
     # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399)
     links: Counts = (9.0, 0.5)
     # chosen on: 3DMatch, all seven scenes, and 16 simulated worlds with look-alikes (seeds 8300 to 8315)
     misfit: float = 0.0
 
-    def shares(self) -> Array:
-        """Mean share of right ones of each kind of cluster (3,), and of links."""
-        return np.array([a / (a + b) for a, b in (*self.kinds, self.links)])
+    def shares(self, clusters: Array | None = None, links: Array | None = None) -> Array:
+        """Mean share of right clusters of each kind, and of right links (4,), once right and wrong ones (3, 2), (2,) are seen."""
+        seen = np.zeros((len(self.worlds[0]), 2)) if clusters is None else clusters
+        counts = np.array(self.worlds) + seen
+        weight = special.softmax((special.betaln(*counts.T) - special.betaln(*np.array(self.worlds).T)).sum(axis=0))
+        a, b = np.array(self.links) + (0.0 if links is None else links)
+        return np.append(weight @ (counts[:, :, 0] / counts.sum(axis=2)), a / (a + b))
 
     def expecting(self, probability: float | None) -> Beliefs:
         """The same if loop closures are said to be right with a probability, of whatever kind; ``None``: nothing is said."""
         if probability is None or probability == 1.0:
             return self
-        return replace(self, kinds=((_SAID * probability, _SAID * (1.0 - probability)),) * len(self.kinds))
+        said = (_SAID * probability, _SAID * (1.0 - probability))
+        return replace(self, worlds=((said,) * len(HOPEFUL),))
 
 
 _USUAL = Beliefs()
@@ -166,17 +178,28 @@ def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Arr
 def _log_roles(clues: Clues, role: Index, beliefs: Beliefs) -> float:
     free, total = ~np.isfinite(clues.own), 0.0
     of_role = _log_of_role(beliefs.alike)
-    counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(beliefs.kinds)).reshape(-1, 5)
-    for count, (a, b) in zip(counts, beliefs.kinds, strict=True):
-        inside = count @ of_role + (a - 0.5) * _LOG_PI + (b - 0.5) * _LOG_1_PI
-        highest = float(inside.max())
-        total += highest + math.log(float(np.exp(inside - highest).sum()) * math.pi / len(_PI)) - _log_beta(a, b)
+    counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL)).reshape(-1, 5)
+    inside = counts @ of_role
+    total += _log_mean([sum(map(_log_integral, inside, kinds)) for kinds in beliefs.worlds])
     if free.all():
         return total
     known = np.flatnonzero(~free)
     pi = special.expit(clues.own[known])
     of_known = np.stack([1.0 - pi, pi, 1.0 - pi + pi / beliefs.alike, pi, np.ones_like(pi)], axis=0)
     return total + float(np.log(of_known[role[known], np.arange(len(known))]).sum())
+
+
+def _log_integral(inside: Array, prior: Counts) -> float:
+    """Logarithm of the integral over π of what clusters of a kind contribute, given by its logarithm at every θ."""
+    a, b = prior
+    whole = inside + (a - 0.5) * _LOG_PI + (b - 0.5) * _LOG_1_PI
+    highest = float(whole.max())
+    return highest + math.log(float(np.exp(whole - highest).sum()) * math.pi / len(_PI)) - _log_beta(a, b)
+
+
+def _log_mean(logs: list[float]) -> float:
+    highest = max(logs)
+    return highest + math.log(sum(math.exp(one - highest) for one in logs) / len(logs))
 
 
 @functools.cache

@@ -6,12 +6,14 @@ by edges. An explanation x gives up some links and believes some clusters:
 
 .. math::
 
-    P(x) \propto \prod_{\text{links given up}} \frac{1 - P_l}{P_l} \prod_{\text{kinds}} \int
+    P(x) \propto \prod_{\text{links given up}} \frac{1 - P_l}{P_l} \sum_{\text{worlds}} \prod_{\text{kinds}} \int
         (1 - \pi)^{\text{wrong}} \, \pi^{\text{placing}} \left(1 - \pi + \tfrac{\pi}{v}\right)^{\text{agree with others}}
         \left(1 - \pi + \pi e^{V}\right)^{\text{agree with the chain}} \mathrm{Beta}(\pi)\, d\pi .
 
 Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
 edge, a few, many) is unknown and integrated out: where nearly all are right, calling one wrong costs more than where half are.
+There are worlds in which most are right and worlds in which few lone ones are, as among candidates that scans propose; either is
+as probable beforehand (long ways are of the first).
 Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
 the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones; that counts for every
 place that is seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
@@ -187,7 +189,7 @@ class ExplanationSearch:
         self.sequence, self.own, self.rng = sequence, own, rng
         self.beliefs = beliefs or current_beliefs()
         if self._is_long:
-            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS)
+            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS, worlds=self.beliefs.worlds[:1])
         halves = HalfEdges.of(sequence.graph)
         shown = triangles(sequence.graph, halves)
         self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
@@ -779,10 +781,8 @@ class ExplanationSearch:
         kept = probability @ np.array([~one.evidence.given_up for one in found], dtype=float)
         free = np.isnan(self.clues.own_links)
         of = [believed[self.clusters.kind == k] for k in range(len(KINDS))] + [kept[free]]
-        return tuple(
-            float((right.sum() + a) / (len(right) + a + b))
-            for right, (a, b) in zip(of, (*beliefs.kinds, beliefs.links), strict=True)
-        )
+        seen = np.array([(right.sum(), len(right) - right.sum()) for right in of])
+        return tuple(beliefs.shares(seen[:-1], seen[-1]).tolist())
 
 
 def _core(energy: Array, freedom: Array) -> Array:
