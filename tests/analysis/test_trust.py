@@ -14,6 +14,7 @@ from tempose import describe
 from tempose.analysis.trust import Doubt, Trust
 from tempose.cli import main
 from tempose.optimum.certificate import Proof
+from tempose.outliers import Robust
 from tempose.report.page import render_page
 from tempose.report.solution_page import report_data
 from tempose.simulation import simulate
@@ -161,3 +162,16 @@ def test_every_doubt_has_its_words(good):
     for one in Doubt:
         if one is not Doubt.UNDECIDED:
             assert describe.doubt(replace(first, doubt=one), solution.edge_checks, None)
+
+
+def test_a_map_that_distrusts_most_loop_closures_rests_on_its_chain():
+    """Five wrong links, seven in ten loop closures right: an explanation by which most are wrong was trusted."""
+    kind = {"shape": "manhattan", "planar": True, "loops_per_node": 0.5, "wrong_loops": 0.3}
+    made = simulate(60, wrong_odometry=0.08, seed=13, **kind)
+    solution = tempose.solve(made.graph, robust=True, noise="auto", draws=0)
+    assert Doubt.MOST_LOOPS in doubts(solution) and solution.judgement.trust is not Trust.TRUST
+    assert "% of the loop closures are distrusted, so that the map rests on consecutive edges" in solution.summary()
+    by_hand = tempose.solve(made.graph, robust=Robust(trust_odometry=0.99), noise="auto", draws=0)
+    assert Doubt.MOST_LOOPS not in doubts(by_hand)  # who vouches for the chain knows
+    honest = simulate(60, seed=101, **kind | {"planar": False})  # the negative control: three in ten are distrusted
+    assert not doubts(tempose.solve(honest.graph, robust=True, noise="auto", draws=0))

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from tempose._support.plain import plain
 from tempose.analysis.analysis import Analysis
+from tempose.analysis.components import edge_kinds
 from tempose.analysis.diagnostics import Level, Trouble
 from tempose.analysis.reliability import GlobalTest
 from tempose.analysis.summary import median_sigma
@@ -62,6 +65,7 @@ class Doubt(StrEnum):
     MODES = "modes of unknown odds"
     COMPETING = "competing solutions"
     MANY_DISTRUSTED = "many edges distrusted"
+    MOST_LOOPS = "most loop closures distrusted"
     LOOSE_PARTS = "parts that one edge holds"
     CORRELATED = "correlated errors"
     SHARED = "shared errors"
@@ -230,6 +234,11 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)
+    elif verdicts is not None and not evidence.odometry_trusted:
+        loops = np.array(edge_kinds(verdicts.graph)) == "loops"
+        share = int(loops[verdicts.distrusted].sum()) / max(int(loops.sum()), 1)
+        if share > 0.5:
+            yield Finding(Doubt.MOST_LOOPS, Trust.CARE, 100.0 * share)
 
 
 def understates(test: GlobalTest) -> bool:
