@@ -1,14 +1,17 @@
 r"""Parts that a single accepted edge joins, although others say otherwise: which edge is the right one cannot be known.
 
 Edges that are accepted and in no cycle of accepted ones, the bridges, confirm nothing: each fits because it alone says where the
-part beyond it is. Where other edges between the same two sides contradict it, any of them could be the right one instead. Say these
-edges do not agree with each other, so that at most one is right; if e is, all others are wrong, and where the part is then is
-as probable beforehand as any other place. With :math:`w = \pi/(1 - \pi)` of each edge,
+part beyond it is. Where other edges between the same two sides contradict it, any of them could be the right one instead. Such a
+rival is wrong, or one of the bridges on the way between its ends is; two rivals do not agree, so that no bridge is wrong for
+both. With :math:`w = \pi/(1 - \pi)` of each edge, relative to all bridges being right and all rivals wrong, a bridge e
+that is wrong because a rival r is right weighs :math:`w_r/w_e`, and one that is wrong for nothing :math:`1/w_e`. Summed over all
+ways of giving rivals that are right a bridge of their own (matchings), that is the probability of everything; of a single bridge,
 
-.. math::  P(e) = \frac{w_e}{1 + \sum_f w_f},
+.. math::  P(e) = \frac{w_e}{1 + w_e + \sum_r w_r} .
 
-the 1 being for none of them. All bridges are right together with the product of their probabilities: that is the
-probability of the estimate. Bridges that nothing contradicts, as those of the end of a chain, keep their prior and are left out.
+A rival between the ends of a long way contradicts all of its bridges, but only one of them is wrong for it: each is doubted
+little, however many they are. Bridges that have no rival in common, directly or by way of others, have nothing to do with each
+other: there probabilities multiply. Those that nothing contradicts, as of the end of a chain, keep their prior and are left out.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, Weighing
 
 _MOST_REJOINED = 10  # parts that a likelier edge joins
+_MOST_MATCHINGS = (
+    20_000  # of bridges and rivals, of which the sum is taken; beyond, rivals do not mind sharing a bridge
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,8 @@ class Join:
         That the edge is right.
     rival_probability
         The same of each rival (k,).
+    instead
+        How many times as probable as the estimate it is that a rival is right and the edge wrong (k,), all else being the same.
     """
 
     edge: int
@@ -56,10 +64,11 @@ class Join:
     rivals: Index
     probability: float
     rival_probability: Array
+    instead: Array
 
 
-def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Join, ...]:
-    """All bridges of the accepted edges (m,) that some rejected edge contradicts, the largest sides first.
+def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[tuple[Join, ...], float]:
+    """All bridges of the accepted edges (m,) that some rejected edge contradicts, the largest sides first; that all are right.
 
     Parameters
     ----------
@@ -74,7 +83,7 @@ def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Joi
     whole[kept.bridges] = False
     block = kept.with_edges(whole).component
     center = int(np.argmax(block == np.bincount(block).argmax()))
-    found = []
+    sides, rivals = [], []
     for k in kept.bridges.tolist():
         without = np.ones(kept.n_edges, dtype=bool)
         without[k] = False
@@ -82,14 +91,66 @@ def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[Joi
         there = part == part[kept.edge_j[k]]
         here = part == part[kept.edge_i[k]]
         i, j = graph.edge_i[rejected], graph.edge_j[rejected]
-        rivals = rejected[(there[i] & here[j]) | (here[i] & there[j])]
-        if not len(rivals):
+        against = rejected[(there[i] & here[j]) | (here[i] & there[j])]
+        if not len(against):
             continue
         beyond = here[center] or (not there[center] and there.sum() <= here.sum())
-        side = np.flatnonzero(there if beyond else here)
-        total = 1.0 + float(weight[rows[k]]) + float(weight[rivals].sum())
-        found.append(Join(int(rows[k]), side, rivals, float(weight[rows[k]]) / total, weight[rivals] / total))
-    return tuple(sorted(found, key=lambda one: (-len(one.nodes), one.edge)))
+        sides.append((int(rows[k]), np.flatnonzero(there if beyond else here)))
+        rivals.append(against)
+    right, together = np.ones(graph.n_edges), 1.0
+    for group in _groups(rivals):
+        edges, others = np.array([sides[k][0] for k in group]), np.unique(np.concatenate([rivals[k] for k in group]))
+        ways = [np.flatnonzero([r in rivals[k] for k in group]) for r in others]
+        right[edges], right[others], all_right = _probabilities(weight[edges], weight[others], ways)
+        together *= all_right
+    found = [
+        Join(edge, side, against, float(right[edge]), right[against], weight[against] / weight[edge])
+        for (edge, side), against in zip(sides, rivals, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.nodes), one.edge))), together
+
+
+def _groups(rivals: list[Index]) -> list[list[int]]:
+    """Bridges that rivals (of each bridge) have to do with each other."""
+    groups: list[tuple[list[int], set[int]]] = []
+    for k, against in enumerate(rivals):
+        mine, edges = [k], set(against.tolist())
+        for one in [one for one in groups if one[1] & edges]:
+            groups.remove(one)
+            mine, edges = one[0] + mine, one[1] | edges
+        groups.append((mine, edges))
+    return [bridges for bridges, _ in groups]
+
+
+def _probabilities(bridges: Array, rivals: Array, ways: list[Index]) -> tuple[Array, Array, float]:
+    """That each bridge (b,) and rival (r,) is right, and that all bridges are, given w of each and the bridges on rivals' ways."""
+    alone = 1.0 / (1.0 + bridges)  # wrong for nothing
+    if math.prod(1 + len(way) for way in ways) > _MOST_MATCHINGS:
+        chosen = [w / bridges[way] for w, way in zip(rivals, ways, strict=True)]
+        share = np.array([one.sum() for one in chosen])
+        kept = 1.0 - alone
+        for one, total, way in zip(chosen, share, ways, strict=True):
+            kept[way] *= 1.0 - one / (1.0 + total)
+        return kept, share / (1.0 + share), float(np.prod(1.0 - alone) / np.prod(1.0 + share))
+    total, wrong, right = 0.0, np.zeros(len(bridges)), np.zeros(len(rivals))
+    todo: list[tuple[float, tuple[tuple[int, int], ...], int]] = [(1.0, (), 0)]
+    while todo:
+        weight, matched, r = todo.pop()
+        if r < len(rivals):
+            todo.append((weight, matched, r + 1))
+            taken = {e for _, e in matched}
+            todo += [
+                (weight * float(rivals[r] * alone[e]), (*matched, (r, e)), r + 1)
+                for e in ways[r].tolist()
+                if e not in taken
+            ]
+            continue
+        doubt = alone.copy()
+        doubt[[e for _, e in matched]] = 1.0
+        total += weight
+        wrong += weight * doubt
+        right[[k for k, _ in matched]] += weight
+    return 1.0 - wrong / total, right / total, float(np.prod(1.0 - alone) / total)
 
 
 def rejoined(found: RobustFit, bones: Skeleton) -> Poses:
@@ -108,7 +169,7 @@ def weigh_joins(found: RobustFit, bones: Skeleton) -> Weighing | None:
     """What joins that are contested mean for the verdicts, and the most probable other ways; ``None`` if there are none."""
     graph, own = bones.graph, np.flatnonzero(bones.edges)
     accepted = found.inlier_probability[bones.edges] > ACCEPTED
-    joins = contested_joins(graph, accepted, found.likelihood.prior[bones.edges])
+    joins, first = contested_joins(graph, accepted, found.likelihood.prior[bones.edges])
     if not joins:
         return None
     share, rest = np.ones(found.graph.n_edges), np.zeros(found.graph.n_edges)
@@ -117,17 +178,16 @@ def weigh_joins(found: RobustFit, bones: Skeleton) -> Weighing | None:
     for number, join in enumerate(joins):
         share[own[join.edge]], rest[own[join.edge]] = 0.0, join.probability
         share[own[join.rivals]] = 0.0
-        rest[own[join.rivals]] = np.maximum(rest[own[join.rivals]], join.rival_probability)
+        rest[own[join.rivals]] = join.rival_probability
         inside = np.array([row[graph.node_ids[k]] for k in join.nodes])
         loose[inside[loose[inside] < 0]] = number  # parts of parts are left out
-    first = float(np.prod([join.probability for join in joins]))
     links = np.flatnonzero(bones.edges)[_is_link(graph)]
     given_up = links[found.inlier_probability[links] <= ACCEPTED]
     out = [Explanation(first, found.poses, found.likelihood.prior, np.zeros(0, dtype=np.int64), given_up)]
     others = [
-        (first * float(p) / join.probability, join.edge, int(rival))
+        (first * float(times), join.edge, int(rival))
         for join in joins
-        for rival, p in zip(join.rivals, join.rival_probability, strict=True)
+        for rival, times in zip(join.rivals, join.instead, strict=True)
     ]
     likely = sorted((one for one in others if one[0] >= LEAST), key=lambda one: -one[0])
     for probability, edge, rival in likely[: REPORTED - 1]:
