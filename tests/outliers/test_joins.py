@@ -10,7 +10,7 @@ import pytest
 
 import tempose
 from tempose.outliers.em import RobustFit, fit
-from tempose.outliers.joins import contested_joins, likeliest_joins
+from tempose.outliers.joins import _probabilities, contested_joins, likeliest_joins
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.skeleton import skeleton
 from tempose.solution import Solution
@@ -125,15 +125,17 @@ def test_of_a_way_that_is_contradicted_one_link_is_wrong_and_nobody_knows_which(
     assert [of_rivals[15 + k] for k in range(len(rivals))] == pytest.approx(right[tail:] / total, abs=0.03)
 
 
-def test_more_matchings_than_can_be_summed_are_nearly_the_same(monkeypatch) -> None:
-    graph = a_square_and_a_tail((1, 14), (2, 12))
-    prior = np.full(graph.n_edges, 0.99)
-    prior[-2:] = 0.8
-    exact, together = contested_joins(graph, np.arange(graph.n_edges) < 15, prior)
-    monkeypatch.setattr("tempose.outliers.joins._MOST_MATCHINGS", 1)
-    rough, roughly = contested_joins(graph, np.arange(graph.n_edges) < 15, prior)
-    assert [one.probability for one in rough] == pytest.approx([one.probability for one in exact], abs=0.005)
-    assert roughly == pytest.approx(together, abs=0.02)
+def test_many_rivals_of_one_bridge_and_many_bridges_of_one_rival_are_exact() -> None:
+    """However many: a sum over matchings one by one would have to stop somewhere."""
+    w, many = np.array([9.0]), np.linspace(0.5, 2.0, 40)
+    right, of_rivals, together = _probabilities(w, many, np.ones((40, 1), dtype=bool))
+    assert right == pytest.approx(9.0 / (10.0 + many.sum())) and together == pytest.approx(right[0])
+    assert of_rivals == pytest.approx(many / (10.0 + many.sum()))
+    right, of_rivals, together = _probabilities(many, w, np.ones((1, 40), dtype=bool))
+    alone = 1.0 / (1.0 + many)
+    total = 1.0 + 9.0 * alone.sum()
+    assert right == pytest.approx((1.0 - 9.0 * alone / total) * (1.0 - alone))
+    assert of_rivals == pytest.approx(1.0 - 1.0 / total) and together == pytest.approx(np.prod(1.0 - alone) / total)
 
 
 def test_a_part_is_not_left_with_a_wrong_edge_for_there_being_many_links() -> None:

@@ -34,9 +34,7 @@ from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, Weighing
 
 _MOST_REJOINED = 10  # parts that a likelier edge joins
-_MOST_MATCHINGS = (
-    20_000  # of bridges and rivals, of which the sum is taken; beyond, rivals do not mind sharing a bridge
-)
+_MOST_ROUNDS, _SAME = 1000, 1e-12  # of the sum over matchings; it converges for any weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +98,8 @@ def contested_joins(graph: PoseGraph, accepted: Mask, prior: Array) -> tuple[tup
     right, together = np.ones(graph.n_edges), 1.0
     for group in _groups(rivals):
         edges, others = np.array([sides[k][0] for k in group]), np.unique(np.concatenate([rivals[k] for k in group]))
-        ways = [np.flatnonzero([r in rivals[k] for k in group]) for r in others]
-        right[edges], right[others], all_right = _probabilities(weight[edges], weight[others], ways)
+        crosses = np.array([np.isin(others, rivals[k]) for k in group]).T
+        right[edges], right[others], all_right = _probabilities(weight[edges], weight[others], crosses)
         together *= all_right
     found = [
         Join(edge, side, against, float(right[edge]), right[against], weight[against] / weight[edge])
@@ -122,35 +120,27 @@ def _groups(rivals: list[Index]) -> list[list[int]]:
     return [bridges for bridges, _ in groups]
 
 
-def _probabilities(bridges: Array, rivals: Array, ways: list[Index]) -> tuple[Array, Array, float]:
-    """That each bridge (b,) and rival (r,) is right, and that all bridges are, given w of each and the bridges on rivals' ways."""
+def _probabilities(bridges: Array, rivals: Array, crosses: Mask) -> tuple[Array, Array, float]:
+    """That each bridge (b,) and rival (r,) is right, and that all bridges are, given w of each and which a rival crosses (r, b).
+
+    The sum over matchings is Bethe's: exact where rivals and the bridges that they cross make no cycle, and else close. ``free`` is
+    how probably one end of a pair is without a partner if the other end were not there; it is iterated.
+    """
     alone = 1.0 / (1.0 + bridges)  # wrong for nothing
-    if math.prod(1 + len(way) for way in ways) > _MOST_MATCHINGS:
-        chosen = [w / bridges[way] for w, way in zip(rivals, ways, strict=True)]
-        share = np.array([one.sum() for one in chosen])
-        kept = 1.0 - alone
-        for one, total, way in zip(chosen, share, ways, strict=True):
-            kept[way] *= 1.0 - one / (1.0 + total)
-        return kept, share / (1.0 + share), float(np.prod(1.0 - alone) / np.prod(1.0 + share))
-    total, wrong, right = 0.0, np.zeros(len(bridges)), np.zeros(len(rivals))
-    todo: list[tuple[float, tuple[tuple[int, int], ...], int]] = [(1.0, (), 0)]
-    while todo:
-        weight, matched, r = todo.pop()
-        if r < len(rivals):
-            todo.append((weight, matched, r + 1))
-            taken = {e for _, e in matched}
-            todo += [
-                (weight * float(rivals[r] * alone[e]), (*matched, (r, e)), r + 1)
-                for e in ways[r].tolist()
-                if e not in taken
-            ]
-            continue
-        doubt = alone.copy()
-        doubt[[e for _, e in matched]] = 1.0
-        total += weight
-        wrong += weight * doubt
-        right[[k for k, _ in matched]] += weight
-    return 1.0 - wrong / total, right / total, float(np.prod(1.0 - alone) / total)
+    pair = rivals[:, None] * alone * crosses
+    free_rival = free_bridge = np.ones_like(pair)
+    for _ in range(_MOST_ROUNDS):
+        before, at_rival = free_rival, pair * free_bridge
+        free_rival = 1.0 / (1.0 + at_rival.sum(axis=1, keepdims=True) - at_rival)
+        at_bridge = pair * free_rival
+        free_bridge = 1.0 / (1.0 + at_bridge.sum(axis=0) - at_bridge)
+        if np.abs(free_rival - before).max() < _SAME:
+            break
+    both = pair * free_rival * free_bridge
+    matched = both / (1.0 + both)
+    total = np.log1p((pair * free_bridge).sum(axis=1)).sum() + np.log1p((pair * free_rival).sum(axis=0)).sum()
+    together = np.log1p(-alone).sum() - total + np.log1p(both).sum()
+    return (1.0 - matched.sum(axis=0)) * (1.0 - alone), matched.sum(axis=1), float(np.exp(together))
 
 
 def rejoined(found: RobustFit, bones: Skeleton) -> Poses:
