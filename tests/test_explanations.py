@@ -29,7 +29,7 @@ def solution(request):
 
 def test_the_summary_begins_with_both_and_ends_with_what_is_proven(solution):
     lines = solution.summary().splitlines()
-    told = "trust it with care: two explanations: 55% and 45%"
+    told = "do not trust it: two explanations: 55% and 45%"
     assert lines[0] == solution.headline == solution.facts()["headline"] == told
     assert lines[1] == "also: 1 part of the graph hangs on a single edge or none"
     assert lines[2] == "may help: --trust-odometry"

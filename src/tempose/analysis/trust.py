@@ -33,6 +33,7 @@ FAR_OFF = 2.0  # factor by which error bars are too small
 NOTABLY_OFF = 1.1  # the same: 95% regions of six numbers then hold 90%; told if it is no chance
 COMPUTED = 1e-6  # of the stated noise: edges that scatter less have no errors, but those of rounding
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
+UNSURE = 0.8  # probability of the reported explanation: below, one answer in five is another
 MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
 
 
@@ -188,7 +189,7 @@ def _search(evidence: Circumstances) -> Iterator[Finding]:
     if evidence.contested:
         first = evidence.probabilities[0]
         options = () if evidence.odometry_trusted else ("--trust-odometry",)
-        yield Finding(Doubt.UNDECIDED, Trust.NOT if first < 0.5 else Trust.CARE, 100.0 * first, options)
+        yield Finding(Doubt.UNDECIDED, Trust.NOT if first < UNSURE else Trust.CARE, 100.0 * first, options)
     for doubt, value in evidence.found:
         if doubt is Doubt.COMPETING and evidence.contested:
             continue  # told already, with probabilities

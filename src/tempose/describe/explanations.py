@@ -92,8 +92,10 @@ def _runs(names: Sequence[NodeId]) -> list[str]:
 
 
 def links_given_up(graph: PoseGraph, one: Explanation, most: int = 4) -> str:
-    """Which links between consecutive ids an explanation calls wrong."""
-    return listed([graph.edge_name(e) for e in one.given_up], most) or "none"
+    """Which links between consecutive ids an explanation calls wrong, and how many others may be the wrong ones instead."""
+    given_up, instead = ([graph.edge_name(e) for e in edges] for edges in (one.given_up, one.or_instead))
+    others = f" (or {instead[0]} instead)" if len(instead) == 1 else f" (or some of {len(instead)} others near)"
+    return (listed(given_up, most) or "none") + others * bool(instead)
 
 
 def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
@@ -103,6 +105,7 @@ def explanation_facts(graph: PoseGraph, one: Explanation) -> dict[str, Any]:
         "probability": one.probability,
         "nodes_elsewhere": [ids[v] for v in one.moved],
         "given_up": [list(pair) for pair in graph.edge_names(one.given_up)],
+        "or_instead": [list(pair) for pair in graph.edge_names(one.or_instead)],
     }
 
 

@@ -277,7 +277,7 @@ def _check_shapes(
             raise ValueError("loose is not of this graph")
         wanted = {
             "probability": (count,), "wxyz": (count, n, 4), "position": (count, n, 3), "prior": (count, m),
-            "moved": (count, n), "given_up": (count, m), "share": (m,), "rest": (m,),
+            "moved": (count, n), "given_up": (count, m), "or_instead": (count, m), "share": (m,), "rest": (m,),
         }  # fmt: skip
         for name, shape in wanted.items():
             if explanations[name].shape != shape or not np.all(np.abs(explanations[name].astype(float)) <= LARGEST):

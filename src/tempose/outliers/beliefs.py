@@ -23,12 +23,32 @@ WRONG, PLACES, CONFIRMS, OF_CHAIN, REPEATS = range(5)
 """Roles of clusters."""
 Counts = tuple[float, float]
 Kinds = tuple[Counts, ...]
+
+
+@dataclass(frozen=True)
+class World:
+    """A sort of graphs.
+
+    Attributes
+    ----------
+    kinds
+        Clusters of one edge, of two to four and of more, as if so many right and wrong ones had been seen: Beta priors of π.
+    alike
+        v: how often one wrong cluster agrees with another; ``None``: as the beliefs say.
+    """
+
+    kinds: Kinds
+    alike: float | None = None
+
+
 # chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059)
-HOPEFUL: Kinds = ((2.0, 1.0), (6.0, 2.0), (6.0, 2.0))
-"""Clusters of one edge, of two to four and of more, as if so many right and wrong ones had been seen: three in four are right."""
+HOPEFUL = World(((2.0, 1.0), (6.0, 2.0), (6.0, 2.0)))
+"""As a front end of SLAM makes them: three in four clusters are right."""
 # chosen on: 3DMatch, all seven scenes
-WORRIED: Kinds = ((1.0, 9.0), (1.0, 2.0), (1.5, 1.0))
-"""The same for candidates that registrations of scans propose: nine in ten lone ones are wrong."""
+WORRIED = World(((1.0, 9.0), (1.0, 2.0), (1.5, 1.0)))
+"""As registrations of scans propose them: nine in ten lone ones are wrong."""
+LONELY = World(((1.0, 1.0), (200.0, 1.0), (200.0, 1.0)), 0.002)
+"""Nothing looks alike: however many are wrong, each is by itself, so that two that agree are right."""
 _SAID = 10.0  # clusters, as many of which what a user says of them is worth
 
 # the integral over the share π of right clusters is taken over θ, π = sin² θ, at midpoints
@@ -49,8 +69,8 @@ class Beliefs:
     split
         How often a place of a believed cluster does not fit.
     worlds
-        Sorts of graphs that are possible, each as probable as the first beforehand: right and wrong clusters of each kind that were
-        seen before, Beta priors of π. So the graph itself tells how far its loop closures are to be doubted.
+        Sorts of graphs that are possible, each as probable as the first beforehand. So the graph itself tells how far its loop
+        closures are to be doubted.
     links
         The same of links that nobody says how to trust.
     misfit
@@ -61,7 +81,7 @@ class Beliefs:
     alike: float = 0.02
     # chosen on: 3DMatch, all seven scenes: a first guess, kept because office1 and redkitchen came right
     split: float = 0.05
-    worlds: tuple[Kinds, ...] = (HOPEFUL, WORRIED)
+    worlds: tuple[World, ...] = (HOPEFUL, WORRIED, LONELY)
     # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399)
     links: Counts = (9.0, 0.5)
     # chosen on: 3DMatch, all seven scenes, and 16 simulated worlds with look-alikes (seeds 8300 to 8315)
@@ -69,9 +89,9 @@ class Beliefs:
 
     def shares(self, clusters: Array | None = None, links: Array | None = None) -> Array:
         """Mean share of right clusters of each kind, and of right links (4,), once right and wrong ones (3, 2), (2,) are seen."""
-        seen = np.zeros((len(self.worlds[0]), 2)) if clusters is None else clusters
-        counts = np.array(self.worlds) + seen
-        weight = special.softmax((special.betaln(*counts.T) - special.betaln(*np.array(self.worlds).T)).sum(axis=0))
+        before = np.array([world.kinds for world in self.worlds])
+        counts = before + (0.0 if clusters is None else clusters)
+        weight = special.softmax((special.betaln(*counts.T) - special.betaln(*before.T)).sum(axis=0))
         a, b = np.array(self.links) + (0.0 if links is None else links)
         return np.append(weight @ (counts[:, :, 0] / counts.sum(axis=2)), a / (a + b))
 
@@ -80,7 +100,7 @@ class Beliefs:
         if probability is None or probability == 1.0:
             return self
         said = (_SAID * probability, _SAID * (1.0 - probability))
-        return replace(self, worlds=((said,) * len(HOPEFUL),))
+        return replace(self, worlds=(World((said,) * len(HOPEFUL.kinds)),))
 
 
 _USUAL = Beliefs()
@@ -176,17 +196,19 @@ def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Arr
 
 
 def _log_roles(clues: Clues, role: Index, beliefs: Beliefs) -> float:
-    free, total = ~np.isfinite(clues.own), 0.0
-    of_role = _log_of_role(beliefs.alike)
-    counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL)).reshape(-1, 5)
-    inside = counts @ of_role
-    total += _log_mean([sum(map(_log_integral, inside, kinds)) for kinds in beliefs.worlds])
-    if free.all():
-        return total
-    known = np.flatnonzero(~free)
+    known = np.flatnonzero(np.isfinite(clues.own))
+    free = np.isnan(clues.own)
+    counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL.kinds)).reshape(-1, 5)
     pi = special.expit(clues.own[known])
-    of_known = np.stack([1.0 - pi, pi, 1.0 - pi + pi / beliefs.alike, pi, np.ones_like(pi)], axis=0)
-    return total + float(np.log(of_known[role[known], np.arange(len(known))]).sum())
+    in_worlds = []
+    for world in beliefs.worlds:
+        alike = beliefs.alike if world.alike is None else world.alike
+        one = sum(map(_log_integral, counts @ _log_of_role(alike), world.kinds))
+        if len(known):
+            of_known = np.stack([1.0 - pi, pi, 1.0 - pi + pi / alike, pi, np.ones_like(pi)], axis=0)
+            one += float(np.log(of_known[role[known], np.arange(len(known))]).sum())
+        in_worlds.append(one)
+    return _log_mean(in_worlds)
 
 
 def _log_integral(inside: Array, prior: Counts) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from tempose.model.posterior import Posterior
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.outliers.em import RobustFit, fit
-from tempose.outliers.explanations import Candidates, ExplanationSearch
+from tempose.outliers.explanations import Breaks, Candidates, ExplanationSearch
 from tempose.outliers.loose_parts import elsewhere
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.skeleton import Skeleton
@@ -23,7 +24,10 @@ from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
 
 REPORTED = 4  # explanations, at most
 LEAST = 0.02  # probability of one that is reported
+_ENOUGH = 0.95  # probability that those that are reported should have together: else they stand for others
+_TRIED = 12  # to find the next one that stands for others
 _ANCHORS = 9  # nodes from which two sets of poses are compared
+_ALL = slice(None)
 IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong; that a link is wrong which it keeps
 
 
@@ -33,7 +37,8 @@ def solve_explained(
 ) -> RobustSolution:  # fmt: skip
     """The most probable explanation, fitted with all parameters, and the others with the same noise.
 
-    Explanations whose poses are alike are one; what they disagree on, mostly single edges, is in the verdicts.
+    Explanations whose poses are alike are one; what they disagree on, mostly single edges, is in the verdicts. Where they are too
+    many to be told, a few stand for others that differ only in which links of a stretch are the wrong ones.
 
     Parameters
     ----------
@@ -42,6 +47,9 @@ def solve_explained(
     """
     groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
     reported = [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
+    if sum(group.probability for group in reported) < _ENOUGH:
+        reported, others = _represented(groups, candidates, (search.sigma_rot, search.sigma_trans))
+        groups = [*reported, *others]
     fits: list[RobustFit] = []
     placing = [_placing(candidates, group) for group in reported]
     for k in placing:
@@ -55,18 +63,20 @@ def solve_explained(
         fits.append(_fitted(fits[0].graph, start, same, prior, bones.is_all))
     share, rest = np.zeros(graph.n_edges), np.zeros(graph.n_edges)
     for k, group in enumerate(groups):
-        for x in group.members:
+        for x in (*group.members, *group.variants):
             weight = candidates.probability[x] * bones.spread(candidates.right(x), 1.0)
-            if k == 0:
+            is_fitted = k < len(fits) and x in group.members
+            if k == 0 and is_fitted:
                 share += weight
             else:
-                fitted = fits[k].inlier_probability if k < len(fits) else bones.spread(candidates.found[x].fits, 1.0)
+                fitted = fits[k].inlier_probability if is_fitted else bones.spread(candidates.found[x].fits, 1.0)
                 rest += weight * fitted
     explanations = tuple(
         Explanation(
             group.probability, found.poses, found.likelihood.prior,
             moved_nodes(graph, fits[0].poses, found.poses, (search.sigma_rot, search.sigma_trans)),
             np.flatnonzero(bones.edges)[candidates.found[k].given_up],
+            np.flatnonzero(bones.edges)[_instead(candidates, k, group)],
         )
         for group, k, found in zip(reported, placing, fits, strict=True)
     )  # fmt: skip
@@ -88,24 +98,78 @@ def _fitted(graph: PoseGraph, start: Poses, options: RobustOptions, prior: Array
 
 @dataclass
 class _Group:
-    """Candidates whose poses are alike, the most probable first, and their probability together."""
+    """Candidates whose poses are alike, the most probable first; others that count as the same; the probability of all."""
 
     members: list[int]
     probability: float
+    variants: list[int] = field(default_factory=list)
 
 
 def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group]:
     groups: list[_Group] = []
-    views = _Views(candidates, sigmas)
+    views = _Views([one.poses for one in candidates.found], sigmas)
     for k, probability in enumerate(candidates.probability.tolist()):
         for group in groups:
-            if views.alike(group.members[0], k):
+            if views.apart_from(group.members[0], slice(k, k + 1))[0] == 0.0:
                 group.members.append(k)
                 group.probability += probability
                 break
         else:
             groups.append(_Group([k], probability))
     return sorted(groups, key=lambda group: -group.probability)
+
+
+def _represented(
+    groups: list[_Group], candidates: Candidates, sigmas: tuple[float, float]
+) -> tuple[list[_Group], list[_Group]]:
+    """A few groups that stand for others, the most probable first, and the groups that none of them stands for.
+
+    The first is the most probable of the most probable family; each further one is that which leaves the fewest nodes elsewhere, in
+    expectation, than where one of those chosen has them. A group stands for those of its family to which it is the nearest of
+    those chosen.
+    """
+    families = _families(groups, candidates)
+    poses = [candidates.found[group.members[0]].poses for group in groups]
+    n, weight, views = len(poses[0]), np.array([group.probability for group in groups]), _Views(poses, sigmas)
+    apart_from = views.apart_from
+    total = np.bincount(families, weight)[families]
+    chosen = [int(np.lexsort((-weight, -total))[0])]
+    apart = [apart_from(chosen[0])]
+    while len(chosen) < min(REPORTED, len(groups)):
+        left = weight * np.min(apart, axis=0)
+        tried = {int(k): apart_from(int(k)) for k in np.argsort(-left, kind="stable")[:_TRIED]}
+        gain = {k: float(left.sum() - weight @ np.minimum(np.min(apart, axis=0), found)) for k, found in tried.items()}
+        best = max(gain, key=gain.__getitem__)
+        if gain[best] < LEAST * n:
+            break
+        chosen.append(best)
+        apart.append(tried[best])
+    nearest = np.argmin(apart, axis=0)
+    nearest[chosen] = np.arange(len(chosen))
+    stands = families == families[np.array(chosen)[nearest]]
+    reported = []
+    for r, k in enumerate(chosen):
+        others = [groups[j] for j in np.flatnonzero(stands & (nearest == r)) if j != k]
+        variants = [x for group in others for x in group.members]
+        probability = groups[k].probability + sum(group.probability for group in others)
+        reported.append(_Group(groups[k].members, probability, variants))
+    return sorted(reported, key=lambda group: -group.probability), [groups[j] for j in np.flatnonzero(~stands)]
+
+
+def _families(groups: list[_Group], candidates: Candidates) -> Index:
+    """Number of the family of each group: those that believe the same and give links up in the same stretches, wherever there."""
+    family, of_breaks = np.arange(len(groups)), dict[Breaks, int]()
+    for k, group in enumerate(groups):
+        for x in group.members:
+            known = of_breaks.setdefault(candidates.breaks[x], k)
+            family[family == family[k]] = family[known]
+    return np.unique(family, return_inverse=True)[1]
+
+
+def _instead(candidates: Candidates, k: int, group: _Group) -> Index:
+    """Links that variants of explanation k give up and it does not."""
+    up = [candidates.found[x].given_up for x in group.variants]
+    return np.setdiff1d(np.concatenate(up), candidates.found[k].given_up) if up else np.zeros(0, dtype=np.int64)
 
 
 def _placing(candidates: Candidates, group: _Group) -> int:
@@ -144,21 +208,22 @@ def _apart(a: Poses, b: Poses, sigmas: tuple[float, float]) -> Mask:
 
 
 class _Views:
-    """Poses of candidates as they are seen from some of their nodes, to be compared without any alignment."""
+    """Poses as they are seen from some of their nodes, to be compared without any alignment."""
 
-    def __init__(self, candidates: Candidates, sigmas: tuple[float, float]) -> None:
-        self.sigmas, self.views = sigmas, []
-        for one in candidates.found:
-            q, t = one.poses.wxyz, one.poses.position
-            some = np.unique(np.linspace(0, len(q) - 1, _ANCHORS).astype(np.int64))
-            self.views.append(se3.a_from_b((q[some, None], t[some, None]), (q[None], t[None])))
+    def __init__(self, poses: Sequence[Poses], sigmas: tuple[float, float]) -> None:
+        self.sigmas = sigmas
+        some = np.unique(np.linspace(0, len(poses[0]) - 1, _ANCHORS).astype(np.int64))
+        views = [
+            se3.a_from_b((one.wxyz[some, None], one.position[some, None]), (one.wxyz[None], one.position[None]))
+            for one in poses
+        ]
+        self.wxyz, self.position = (np.stack([view[k] for view in views]) for k in range(2))
 
-    def alike(self, a: int, b: int) -> bool:
-        """Whether no node lies elsewhere, seen from one of those nodes."""
-        (qa, ta), (qb, tb) = self.views[a], self.views[b]
-        angle = 2.0 * np.arccos(np.minimum(np.abs(np.einsum("knc,knc->kn", qa, qb)), 1.0))
-        apart = elsewhere(self.sigmas, angle, np.sqrt(np.sum((ta - tb) ** 2, axis=2)))
-        return bool(np.any(~np.any(apart, axis=1)))
+    def apart_from(self, a: int, others: slice = _ALL) -> Array:
+        """How many nodes of others (k,) lie elsewhere than in a, seen from that one of those nodes where these are fewest."""
+        angle = 2.0 * np.arccos(np.minimum(np.abs(np.einsum("anc,kanc->kan", self.wxyz[a], self.wxyz[others])), 1.0))
+        distance = np.sqrt(np.sum((self.position[others] - self.position[a]) ** 2, axis=3))
+        return np.asarray(np.sum(elsewhere(self.sigmas, angle, distance), axis=2).min(axis=1), dtype=float)
 
 
 def moved_nodes(graph: PoseGraph, a: Poses, b: Poses, sigmas: tuple[float, float]) -> Index:

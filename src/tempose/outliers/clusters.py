@@ -27,7 +27,8 @@ from tempose.outliers.sequence import Sequence
 _ALIKE = 3.0  # σ
 _NEIGHBOURS = 6  # ids apart, at least
 _PLACE = 0.02  # of all nodes: as far apart neighbours may be on long ways
-_FEW = 5  # edges that make a cluster a large one
+FEW = 5
+"""Edges that make a cluster a large one."""
 # chosen on: 400 simulated worlds with look-alikes (seeds 21000 to 21399), of 1, 2, 3, 4 and 6
 _GOES_ON = 3  # ids apart, at both ends, of the edges with which a cluster goes on where another ends
 KINDS = ("single", "few", "many")
@@ -92,7 +93,7 @@ class Clusters:
     @cached_property
     def kind(self) -> Index:
         """0, 1, 2 (:data:`KINDS`) for clusters of one edge, of a few, and of many."""
-        return np.where(self.size == 1, 0, np.where(self.size < _FEW, 1, 2))
+        return np.where(self.size == 1, 0, np.where(self.size < FEW, 1, 2))
 
     def mean(self, of_edges: Array) -> Array:
         """Mean over the edges of each cluster."""

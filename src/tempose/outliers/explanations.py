@@ -72,7 +72,7 @@ from tempose.outliers.beliefs import (
     log_odds,
     log_score,
 )
-from tempose.outliers.clusters import KINDS, Clusters
+from tempose.outliers.clusters import FEW, KINDS, Clusters
 from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
@@ -112,6 +112,9 @@ LARGEST = 400
 """Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
 _LINKS_OF_LONG_WAYS = (9.0, 1.0)  # right and wrong links that were seen before, as in fits of graphs of over 400 nodes
+
+Breaks = tuple[bytes, tuple[int, ...]]
+"""Clusters that are believed, and how many links are given up in each stretch between nodes at which these end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +166,16 @@ class Candidates:
         Of each (k,).
     prior
         Share of right ones of each kind of cluster (3,) and of links.
+    breaks
+        What each believes, and in which stretches of the chain it gives links up: the same for those that differ only in which link
+        of a stretch is the wrong one.
     """
 
     clusters: Clusters
     found: tuple[Candidate, ...]
     probability: Array
     prior: tuple[float, ...]
+    breaks: tuple[Breaks, ...]
 
     def right(self, k: int) -> Array:
         """Which edges (m,) are right if explanation k is true and they fit its poses: 1, or 0 where it doubts them."""
@@ -285,7 +292,8 @@ class ExplanationSearch:
     def _look_everywhere(self, given: list[Poses]) -> None:
         """Begin with poses and random trees, improve the best, and vary them."""
         self._look_around(given, _TREES)
-        for start in self._best_of_each(_IMPROVED):
+        starts = self._best_of_each(_IMPROVED)
+        for start in dict.fromkeys([*starts, *self._credulous()]):
             self._improve(start)
         self._vary_on()
 
@@ -473,6 +481,18 @@ class ExplanationSearch:
     def _try(self, weights: Array) -> Candidate:
         graph = self.sequence.graph
         return self._consider(tree_poses(graph, graph.spanning_tree(weights)))
+
+    def _credulous(self) -> list[Candidate]:
+        """What believes all clusters of several edges, or of many, and gives up the links that these contradict.
+
+        Where several links are wrong, to believe one cluster more, or to give one link up, gains nothing: it takes all of them.
+        """
+        size, found = self.clusters.size, []
+        for fewest in (2, FEW):
+            believed = size >= fewest
+            weights = self._weights(believed, np.zeros(0, dtype=np.int64))
+            found.append(self._try(np.where(self.clusters.spread(believed, False), weights + 20.0, weights)))
+        return found
 
     def _random_weights(self) -> Array:
         """Of the edges in a random tree: clusters and links come in an order that follows their odds."""
@@ -750,7 +770,8 @@ class ExplanationSearch:
         scored, probability = [scored[k] for k in order], weight[order] / weight.sum()
         kept = max(int(np.sum(probability > _CONSIDERED)), 1)
         found, probability = tuple(one for _, one in scored[:kept]), probability[:kept] / probability[:kept].sum()
-        return Candidates(self.clusters, found, probability, self._shares(found, probability, beliefs))
+        breaks = tuple(self._breaks(one)[0] for one in found)
+        return Candidates(self.clusters, found, probability, self._shares(found, probability, beliefs), breaks)
 
     def _standing_for(self, found: list[Candidate]) -> Array:
         """How many explanations (k,) each of these stands for: the same, but for breaks at links that were not tried.
@@ -761,7 +782,7 @@ class ExplanationSearch:
         tried = Counter(what for what, _ in alike)
         return np.array([max(count / tried[what], 1.0) for what, count in alike])
 
-    def _breaks(self, one: Candidate) -> tuple[tuple[bytes, tuple[int, ...]], int]:
+    def _breaks(self, one: Candidate) -> tuple[Breaks, int]:
         """What an explanation believes, and in which stretches it gives links up; in how many ways it can.
 
         Where it gives up several of a stretch, so that nothing holds what is between, only what was tried counts.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ class Explanation:
         Rows of the nodes that lie elsewhere than in the most probable explanation, relative to most of the others.
     given_up
         Links between consecutive ids that it calls wrong.
+    or_instead
+        Links near these of which one may be the wrong one instead: if so, the nodes between lie elsewhere. Its probability counts
+        all of these cases; its poses are of the most probable.
     """
 
     probability: float
@@ -37,6 +40,7 @@ class Explanation:
     prior: Array
     moved: Index
     given_up: Index
+    or_instead: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +67,10 @@ class Weighing:
     def arrays(self) -> dict[str, AnyArray]:
         """Plain arrays, for files."""
         n, m = len(self.explanations[0].poses), len(self.share)
-        moved, given_up = (np.zeros((len(self.explanations), size), dtype=bool) for size in (n, m))
+        rows = {name: np.zeros((len(self.explanations), size), dtype=bool) for name, size in _rows(n, m).items()}
         for k, one in enumerate(self.explanations):
-            moved[k, one.moved], given_up[k, one.given_up] = True, True
+            for name, marked in rows.items():
+                marked[k, getattr(one, name)] = True
         stacked = {
             name: np.stack([np.asarray(getattr(one.poses, name)) for one in self.explanations])
             for name in ("wxyz", "position")
@@ -74,7 +79,7 @@ class Weighing:
             "probability": np.array([one.probability for one in self.explanations]),
             **stacked,
             "prior": np.stack([one.prior for one in self.explanations]),
-            "moved": moved, "given_up": given_up, "share": self.share, "rest": self.rest,
+            **rows, "share": self.share, "rest": self.rest,
             **({} if self.loose is None else {"loose": self.loose}),
         }  # fmt: skip
 
@@ -86,12 +91,16 @@ class Weighing:
                 float(saved["probability"][k]),
                 Poses(ids, saved["wxyz"][k], saved["position"][k]),
                 saved["prior"][k],
-                np.flatnonzero(saved["moved"][k]),
-                np.flatnonzero(saved["given_up"][k]),
+                **{name: np.flatnonzero(saved[name][k]) for name in _rows(0, 0)},
             )
             for k in range(len(saved["probability"]))
         )
         return cls(explanations, saved["share"], saved["rest"], saved.get("loose"))
+
+
+def _rows(n: int, m: int) -> dict[str, int]:
+    """Which nodes or edges an explanation names, and how many there are of them."""
+    return {"moved": n, "given_up": m, "or_instead": m}
 
 
 @dataclass(frozen=True, eq=False)

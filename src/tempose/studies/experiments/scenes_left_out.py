@@ -12,7 +12,7 @@ import numpy as np
 from tempose._support import streams
 from tempose._support.tables import text_table
 from tempose._typing import Array
-from tempose.outliers.beliefs import HOPEFUL, WORRIED, Beliefs, believing
+from tempose.outliers.beliefs import HOPEFUL, LONELY, WORRIED, Beliefs, believing
 from tempose.outliers.estimate import explain, own_probabilities
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.search.growing import grow_from_chain
@@ -24,7 +24,7 @@ from tempose.studies.experiments.threedmatch import ALL_SCENES, agreeing, scene
 from tempose.studies.store import Cell, Row
 
 QUICK = ("hotel_uc", "hotel1")
-WORLDS = {"worried": (WORRIED,), "hopeful": (HOPEFUL,), "either": (HOPEFUL, WORRIED)}
+WORLDS = {"worried": (WORRIED,), "hopeful": (HOPEFUL,), "either": (HOPEFUL, WORRIED), "any": (HOPEFUL, WORRIED, LONELY)}
 """Which shares of right clusters are thought possible; the default is ``either``."""
 GRID = tuple(
     Beliefs(alike=alike, split=split, worlds=worlds, misfit=misfit)
