@@ -197,8 +197,8 @@ def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Arr
 
 
 def _log_roles(clues: Clues, role: Index, beliefs: Beliefs) -> float:
-    known = np.flatnonzero(np.isfinite(clues.own))
-    free = np.isnan(clues.own)
+    free = ~np.isfinite(clues.own)
+    known = np.flatnonzero(~free)
     counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL.kinds)).reshape(-1, 5)
     pi = special.expit(clues.own[known])
     in_worlds = []

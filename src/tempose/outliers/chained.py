@@ -46,7 +46,7 @@ def solve_explained(
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
     groups = _grouped(candidates, (search.sigma_rot, search.sigma_trans))
-    reported = [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
+    reported = _probable(groups)
     if sum(group.probability for group in reported) < _ENOUGH:
         reported, others = _represented(groups, candidates, (search.sigma_rot, search.sigma_trans))
         groups = [*reported, *others]
@@ -125,13 +125,12 @@ def _represented(
     """A few groups that stand for others, the most probable first, and the groups that none of them stands for.
 
     The first is the most probable of the most probable family; each further one is that which leaves the fewest nodes elsewhere, in
-    expectation, than where one of those chosen has them. A group stands for those of its family to which it is the nearest of
-    those chosen.
+    expectation, than where one of those chosen has them, as long as that is a matter of 2% of a node. A group stands for those of
+    its family to which it is the nearest of those chosen.
     """
     families = _families(groups, candidates)
     poses = [candidates.found[group.members[0]].poses for group in groups]
-    n, weight, views = len(poses[0]), np.array([group.probability for group in groups]), _Views(poses, sigmas)
-    apart_from = views.apart_from
+    weight, apart_from = np.array([group.probability for group in groups]), _Views(poses, sigmas).apart_from
     total = np.bincount(families, weight)[families]
     chosen = [int(np.lexsort((-weight, -total))[0])]
     apart = [apart_from(chosen[0])]
@@ -140,20 +139,27 @@ def _represented(
         tried = {int(k): apart_from(int(k)) for k in np.argsort(-left, kind="stable")[:_TRIED]}
         gain = {k: float(left.sum() - weight @ np.minimum(np.min(apart, axis=0), found)) for k, found in tried.items()}
         best = max(gain, key=gain.__getitem__)
-        if gain[best] < LEAST * n:
+        if gain[best] < LEAST:
             break
         chosen.append(best)
         apart.append(tried[best])
     nearest = np.argmin(apart, axis=0)
     nearest[chosen] = np.arange(len(chosen))
     stands = families == families[np.array(chosen)[nearest]]
-    reported = []
+    found = []
     for r, k in enumerate(chosen):
         others = [groups[j] for j in np.flatnonzero(stands & (nearest == r)) if j != k]
         variants = [x for group in others for x in group.members]
         probability = groups[k].probability + sum(group.probability for group in others)
-        reported.append(_Group(groups[k].members, probability, variants))
-    return sorted(reported, key=lambda group: -group.probability), [groups[j] for j in np.flatnonzero(~stands)]
+        found.append(_Group(groups[k].members, probability, variants))
+    found.sort(key=lambda group: -group.probability)
+    reported = _probable(found)
+    return reported, [*found[len(reported) :], *(groups[j] for j in np.flatnonzero(~stands))]
+
+
+def _probable(groups: list[_Group]) -> list[_Group]:
+    """Those that are reported, of groups of which the most probable comes first."""
+    return [group for group in groups if group.probability >= LEAST][:REPORTED] or groups[:1]
 
 
 def _families(groups: list[_Group], candidates: Candidates) -> Index:

@@ -12,8 +12,8 @@ by edges. An explanation x gives up some links and believes some clusters:
 
 Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
 edge, a few, many) is unknown and integrated out: where nearly all are right, calling one wrong costs more than where half are.
-There are worlds in which most are right and worlds in which few lone ones are, as among candidates that scans propose; either is
-as probable beforehand (long ways are of the first).
+There are worlds in which most are right, worlds in which few lone ones are, as among candidates that scans propose, and worlds in
+which nothing looks alike, so that only lone ones are wrong; each is as probable beforehand (long ways are of the first).
 Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
 the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones; that counts for every
 place that is seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees

@@ -13,6 +13,8 @@ from tempose.model.poses import Poses
 from tempose.outliers.competing import Alternative
 from tempose.outliers.em import RobustFit
 
+_NAMED = ("moved", "given_up", "or_instead")  # nodes and edges that an explanation names
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
@@ -67,9 +69,9 @@ class Weighing:
     def arrays(self) -> dict[str, AnyArray]:
         """Plain arrays, for files."""
         n, m = len(self.explanations[0].poses), len(self.share)
-        rows = {name: np.zeros((len(self.explanations), size), dtype=bool) for name, size in _rows(n, m).items()}
+        named = {name: np.zeros((len(self.explanations), n if name == "moved" else m), dtype=bool) for name in _NAMED}
         for k, one in enumerate(self.explanations):
-            for name, marked in rows.items():
+            for name, marked in named.items():
                 marked[k, getattr(one, name)] = True
         stacked = {
             name: np.stack([np.asarray(getattr(one.poses, name)) for one in self.explanations])
@@ -79,7 +81,7 @@ class Weighing:
             "probability": np.array([one.probability for one in self.explanations]),
             **stacked,
             "prior": np.stack([one.prior for one in self.explanations]),
-            **rows, "share": self.share, "rest": self.rest,
+            **named, "share": self.share, "rest": self.rest,
             **({} if self.loose is None else {"loose": self.loose}),
         }  # fmt: skip
 
@@ -91,16 +93,11 @@ class Weighing:
                 float(saved["probability"][k]),
                 Poses(ids, saved["wxyz"][k], saved["position"][k]),
                 saved["prior"][k],
-                **{name: np.flatnonzero(saved[name][k]) for name in _rows(0, 0)},
+                **{name: np.flatnonzero(saved[name][k]) for name in _NAMED},
             )
             for k in range(len(saved["probability"]))
         )
         return cls(explanations, saved["share"], saved["rest"], saved.get("loose"))
-
-
-def _rows(n: int, m: int) -> dict[str, int]:
-    """Which nodes or edges an explanation names, and how many there are of them."""
-    return {"moved": n, "given_up": m, "or_instead": m}
 
 
 @dataclass(frozen=True, eq=False)
