@@ -112,7 +112,7 @@ def test_residuals_of_edges_left_out_are_those_of_the_rest(planar: bool):
     assert np.all(np.isinf(projection.without(loops, np.zeros(len(loops), dtype=np.int64))))
 
 
-def test_the_chain_is_in_order_with_its_gaps_and_needs_integer_ids():
+def test_the_chain_is_in_order_with_its_gaps_and_needs_numbers():
     graph, _ = walk(0, 0.0)
     order = np.random.default_rng(0).permutation(graph.n_edges)
     mixed = graph.with_edges(order[np.isin(order, [0, 1, 2, 5, 6, 130])])
@@ -120,8 +120,10 @@ def test_the_chain_is_in_order_with_its_gaps_and_needs_integer_ids():
     assert (chain < 0).tolist() == [False, False, False, True, False, False]
     low = [min(mixed.node_ids[mixed.edge_i[k]], mixed.node_ids[mixed.edge_j[k]]) for k in chain if k >= 0]
     assert low == [0, 1, 2, 5, 6]
-    named = replace(graph, node_ids=tuple(f"n{k}" for k in graph.node_ids))
-    assert len(chain_of(named)) == 0
+    named = replace(mixed, node_ids=tuple(f"n{10 * k}" for k in graph.node_ids))
+    assert np.array_equal(chain_of(named), chain)
+    nameless = replace(graph, node_ids=tuple("a" * (k + 1) for k in range(graph.n_nodes)))
+    assert len(chain_of(nameless)) == 0
     assert chain_correlation(Posterior(mixed), Poses.identity(mixed.node_ids), np.random.default_rng(0)) is None
 
 

@@ -22,6 +22,7 @@ from tempose._support import streams
 from tempose._typing import Array, Index, Mask
 from tempose.errors import ArgumentError, GraphError
 from tempose.model.graph import PoseGraph
+from tempose.model.order import steps_apart
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import NotPositiveDefiniteError
@@ -75,19 +76,12 @@ class VarianceComponents:
 
 
 def edge_kinds(graph: PoseGraph) -> list[str]:
-    """What kind each edge is: ``odometry`` (consecutive ids), ``loops``, ``sightings``, ``fixes``, ``attitudes``, ``poses``."""
-    ids, seen = graph.node_ids, graph.is_landmark[graph.edge_i] | graph.is_landmark[graph.edge_j]
+    """What kind each edge is: ``odometry`` (consecutive poses), ``loops``, ``sightings``, ``fixes``, ``attitudes``, ``poses``."""
+    seen = graph.is_landmark[graph.edge_i] | graph.is_landmark[graph.edge_j]
     rotation, translation = (rank > 0 for rank in graph.ranks)
-    out = []
-    for k, (i, j) in enumerate(zip(graph.edge_i.tolist(), graph.edge_j.tolist(), strict=True)):
-        a, b = ids[i], ids[j]
-        if graph.is_absolute[k]:
-            out.append("fixes" if not rotation[k] else "poses" if translation[k] else "attitudes")
-        elif seen[k]:
-            out.append("sightings")
-        else:
-            out.append("odometry" if isinstance(a, int) and isinstance(b, int) and abs(a - b) == 1 else "loops")
-    return out
+    absolute = np.where(~rotation, "fixes", np.where(translation, "poses", "attitudes"))
+    relative = np.where(seen, "sightings", np.where(steps_apart(graph) == 1, "odometry", "loops"))
+    return [str(kind) for kind in np.where(graph.is_absolute, absolute, relative)]
 
 
 def variance_components(graph: PoseGraph, groups: Sequence[str], start: Poses | None = None) -> VarianceComponents:

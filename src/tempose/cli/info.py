@@ -24,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tempose import describe
     from tempose.analysis.overview import contents, overview, suggested
     from tempose.io.files import holds_no_edges
+    from tempose.outliers.search.skeleton import skeleton
     from tempose.outliers.search.triangles import cycle_facts
     from tempose.outliers.sequence import Sequence
 
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _poses(arguments)
     graph = read_graph(arguments)
     facts = {**overview(graph), **cycle_facts(graph)}
-    sequence = Sequence.of(graph)
+    sequence = Sequence.of(skeleton(graph).graph)
     options = suggested(facts, is_sequence=sequence is not None)
     home = Path(arguments.graph).stem
     command = shlex.join(["tempose", "solve", arguments.graph, "-o", f"{home}-result", *options])

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tempose._support.words import plural, word_for
-from tempose._typing import NodeId
+from tempose._typing import Index
 from tempose.analysis.summary import NodeSummary
 from tempose.describe.common import listed, shares, sigmas
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
+from tempose.model.order import recorded
 from tempose.outliers.competing import Alternative
 from tempose.outliers.loose_parts import LoosePart
 from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
@@ -75,20 +76,21 @@ def explanation_file(k: int) -> str:
 
 def nodes_elsewhere(graph: PoseGraph, one: Explanation, most: int = 8) -> str:
     """Which nodes lie elsewhere than in the first explanation, and how many: ``8 (3, 12 to 18)``."""
-    names = [graph.node_ids[v] for v in one.moved]
-    return f"{len(names)} ({listed(_runs(names), most)})" if names else "none"
+    return f"{len(one.moved)} ({listed(_runs(graph, one.moved), most)})" if len(one.moved) else "none"
 
 
-def _runs(names: Sequence[NodeId]) -> list[str]:
-    """Names, with three or more integers in a row as ``12 to 18``."""
-    runs: list[list[NodeId]] = []
-    for name in names:
-        last = runs[-1][-1] if runs else None
-        if isinstance(name, int) and isinstance(last, int) and name == last + 1:
-            runs[-1].append(name)
+def _runs(graph: PoseGraph, rows: Index) -> list[str]:
+    """Names of nodes, three or more that follow each other in time as ``12 to 18``."""
+    order = recorded(graph)
+    place = None if order is None else order.place
+    runs: list[list[int]] = []
+    for row in rows.tolist():
+        if runs and place is not None and place[runs[-1][-1]] >= 0 and place[row] == place[runs[-1][-1]] + 1:
+            runs[-1].append(row)
         else:
-            runs.append([name])
-    return [part for run in runs for part in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
+            runs.append([row])
+    names = [[str(graph.node_ids[row]) for row in run] for run in runs]
+    return [part for run in names for part in (run if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
 
 
 def links_given_up(graph: PoseGraph, one: Explanation, most: int = 4) -> str:

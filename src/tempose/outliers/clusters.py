@@ -56,14 +56,14 @@ class Clusters:
     @classmethod
     def of(cls, sequence: Sequence, poses: Poses, sigma_rot: float, sigma_trans: float) -> Clusters:
         """Clusters of the edges that displace ``poses`` alike; σ of an edge in radians and length per axis."""
-        graph, number = sequence.graph, np.array(sequence.graph.node_ids, dtype=np.int64)
+        graph, place = sequence.graph, sequence.place
         loops = np.flatnonzero(~sequence.is_link)
         loops = loops[np.lexsort((sequence.rank[sequence.later[loops]], sequence.rank[sequence.earlier[loops]]))]
         wxyz, t = sequence.displacements(poses)
         reach = stretch(graph.n_nodes)
         label = np.arange(len(loops))
         _joined(
-            number[sequence.earlier[loops]], number[sequence.later[loops]], wxyz[loops], t[loops],
+            place[sequence.earlier[loops]], place[sequence.later[loops]], wxyz[loops], t[loops],
             poses.position[sequence.later[loops]], reach, _ALIKE * sigma_rot, _ALIKE * sigma_trans, label,
         )  # fmt: skip
         of_edge = np.full(graph.n_edges, -1, dtype=np.int64)

@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tempose._typing import Array, Index
+from tempose._typing import Array, Index, Mask
 from tempose.model.graph import PoseGraph
+from tempose.model.order import recorded, steps_apart
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
@@ -94,20 +95,22 @@ class ChainCorrelation:
 
 
 def chain_of(graph: PoseGraph) -> Index:
-    """Edges (k,) between consecutive integer ids, in their order, one for each step; −1 where a step was not measured."""
-    number = [name if isinstance(name, int) else None for name in graph.node_ids]
-    steps: dict[int, int] = {}
-    for k in np.flatnonzero(graph.has_rotation & ~graph.is_absolute).tolist():
-        a, b = number[graph.edge_i[k]], number[graph.edge_j[k]]
-        if a is not None and b is not None and abs(a - b) == 1:
-            steps.setdefault(min(a, b), k)
-    if not steps:
+    """Edges (k,) between consecutive poses, in their order, one for each step; −1 where a step was not measured."""
+    order = recorded(graph)
+    links = np.flatnonzero(steps_apart(graph) == 1)
+    if order is None or not len(links):
         return np.zeros(0, dtype=np.int64)
-    known = sorted(steps)
-    out: list[int] = []
-    for before, here in zip([known[0], *known], known, strict=False):
-        out += [-1] * (here - before > 1) + [steps[here]]
-    return np.array(out, dtype=np.int64)
+    step, first = np.unique(
+        np.minimum(order.place[graph.edge_i[links]], order.place[graph.edge_j[links]]), return_index=True
+    )
+    return np.insert(links[first], np.flatnonzero(np.diff(step) > 1) + 1, -1)
+
+
+def _forwards(graph: PoseGraph) -> Mask:
+    """Which edges (m,) lead on in time."""
+    order = recorded(graph)
+    assert order is not None
+    return np.asarray(order.place[graph.edge_j] > order.place[graph.edge_i])
 
 
 def chain_correlation(
@@ -130,8 +133,7 @@ def chain_correlation(
     residual = Projection.at(graph, estimate, weight)
     if residual is None:
         return None
-    ids = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
-    sign = np.where(ids[graph.edge_j] > ids[graph.edge_i], 1.0, -1.0)[:, None, None]
+    sign = np.where(_forwards(graph), 1.0, -1.0)[:, None, None]
     longest = max(len(chain) // 3, 2)
     lengths = 2 ** np.arange(1, int(np.log2(longest)) + 1)
     observed = _sums(sign * residual.observed[:, :, None], chain, lengths)

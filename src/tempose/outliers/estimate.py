@@ -12,6 +12,7 @@ from tempose.errors import NotApplicable
 from tempose.geometry import align
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
+from tempose.model.order import known_order, steps_apart
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.robust import outlier_spread
@@ -60,17 +61,15 @@ def own_probabilities(
 ) -> Array:
     """Prior inlier probabilities (m,) of the edges that have one of their own, NaN for the others.
 
-    The graph's ``inlier_prior`` comes first; then ``trust_odometry``, for edges between consecutive integer ids,
-    of those from ``between[0]`` to ``between[1]`` if that is given.
+    The graph's ``inlier_prior`` comes first; then ``trust_odometry``, for edges between poses of consecutive numbers
+    (:mod:`tempose.model.order`), of those from ``between[0]`` to ``between[1]`` if that is given.
     """
     own = np.full(graph.n_edges, np.nan)
     if trust_odometry is not None:
-        if not all(isinstance(name, int) for name in graph.reported):
-            raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
-        consecutive = _steps(graph) == 1
+        order = known_order(graph)
+        consecutive = steps_apart(graph) == 1
         if between is not None:
-            number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
-            inside = (number >= between[0]) & (number <= between[1])
+            inside = (order.label >= between[0]) & (order.label <= between[1])
             consecutive &= inside[graph.edge_i] & inside[graph.edge_j]
         if not np.any(consecutive):
             raise NotApplicable("there is no odometry to trust: no edge joins consecutive ids")
@@ -87,17 +86,10 @@ def odometry_hints(graph: PoseGraph, own: Array, trust_odometry: float | None = 
     """
     if trust_odometry is None:
         return own
-    steps = _steps(graph)
+    steps = steps_apart(graph)
     return np.where(
         np.isnan(own) & (steps > 0) & (steps <= MOST_STEPS), trust_odometry ** np.minimum(steps, MOST_STEPS), own
     )
-
-
-def _steps(graph: PoseGraph) -> Index:
-    """How many ids apart the ends of each edge (m,) are; 0 where it is no motion between poses."""
-    number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
-    steps = np.abs(number[graph.edge_i] - number[graph.edge_j])
-    return np.where(graph.has_rotation & ~graph.is_absolute, steps, 0)
 
 
 def solve_robust(

@@ -24,6 +24,7 @@ import numpy as np
 
 from tempose._typing import Array, Index, Mask
 from tempose.model.graph import PoseGraph
+from tempose.model.order import steps_apart
 from tempose.model.poses import Poses
 from tempose.outliers.chained import IF_FALSE, LEAST, REPORTED, moved_nodes
 from tempose.outliers.em import RobustFit, fit
@@ -171,7 +172,7 @@ def weigh_joins(found: RobustFit, bones: Skeleton) -> Weighing | None:
         rest[own[join.rivals]] = join.rival_probability
         inside = np.array([row[graph.node_ids[k]] for k in join.nodes])
         loose[inside[loose[inside] < 0]] = number  # parts of parts are left out
-    links = np.flatnonzero(bones.edges)[_is_link(graph)]
+    links = np.flatnonzero(bones.edges)[steps_apart(graph) == 1]
     given_up = links[found.inlier_probability[links] <= ACCEPTED]
     out = [Explanation(first, found.poses, found.likelihood.prior, np.zeros(0, dtype=np.int64), given_up)]
     others = [
@@ -224,9 +225,3 @@ def _instead(found: RobustFit, bones: Skeleton, probability: float, edge: int, r
     given_up = links[other.inlier_probability[links] <= ACCEPTED]
     moved = moved_nodes(found.graph, found.poses, other.poses, found.graph.median_sigmas)
     return Explanation(probability, other.poses, prior, moved, given_up)
-
-
-def _is_link(graph: PoseGraph) -> Mask:
-    """Edges (m,) between consecutive ids."""
-    number = np.array(graph.node_ids, dtype=np.int64)
-    return np.asarray(np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1)

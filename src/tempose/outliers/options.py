@@ -45,7 +45,7 @@ class Robust:
     tail
         Of the inliers: ``auto`` (chosen by the likelihood), ``gaussian``, or ν of a heavy one.
     trust_odometry
-        Prior probability that an edge between consecutive integer ids is right; ``None``: as any other.
+        Prior probability that an edge between consecutive poses, by the numbers in their names, is right; ``None``: as any other.
     trust_ids
         ``A:B``: trust odometry between these ids only; ``None``: everywhere.
     repeats

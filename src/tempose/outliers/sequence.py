@@ -15,6 +15,7 @@ import numpy as np
 from tempose._typing import Index, Mask, Motion
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
+from tempose.model.order import recorded
 from tempose.model.poses import Poses
 from tempose.optimum.trees import tree_poses
 
@@ -30,28 +31,32 @@ class Sequence:
     ----------
     graph
         Poses, and motions between them (:class:`tempose.outliers.search.skeleton.Skeleton`).
+    place
+        Of each node (n,) in time: that of the next one is larger by one, where sessions end by many (:mod:`tempose.model.order`).
     rank
-        Place of each node (n,) in that order.
+        Number of each node (n,) in that order.
     gap
-        How many ids apart the ends of each edge (m,) are.
+        How many steps in time apart the ends of each edge (m,) are.
     """
 
     graph: PoseGraph
+    place: Index
     rank: Index
     gap: Index
 
     @classmethod
     def of(cls, graph: PoseGraph) -> Sequence | None:
         """The sequence, if there is one."""
-        if graph.n_nodes < 3 or not all(isinstance(name, int) for name in graph.node_ids):
+        order = recorded(graph) if graph.n_nodes >= 3 else None
+        if order is None or np.any(order.place < 0):
             return None
-        number = np.array(graph.node_ids, dtype=np.int64)
+        place = order.place
         rank = np.empty(graph.n_nodes, dtype=np.int64)
-        rank[np.argsort(number, kind="stable")] = np.arange(graph.n_nodes)
-        gap = np.abs(number[graph.edge_i] - number[graph.edge_j])
+        rank[np.argsort(place, kind="stable")] = np.arange(graph.n_nodes)
+        gap = np.abs(place[graph.edge_i] - place[graph.edge_j])
         if not np.any(gap == 1):
             return None
-        found = cls(graph, rank, gap)
+        found = cls(graph, place, rank, gap)
         return found if found._is_evident() else None
 
     def _is_evident(self) -> bool:

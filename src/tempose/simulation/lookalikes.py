@@ -21,10 +21,11 @@ from tempose.errors import OptionError
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
+from tempose.model.order import known_order
 from tempose.model.poses import Poses
 from tempose.simulation.measuring import measure_again, with_world
 from tempose.simulation.shapes import FEWEST_STEPS, about_z
-from tempose.simulation.wrong import Corrupted, corrupt, is_loop, is_odometry
+from tempose.simulation.wrong import Corrupted, corrupt, is_loop
 
 ALIAS_NODES = 8
 """Nodes of a stretch that looks like another."""
@@ -177,10 +178,10 @@ def replace_loops(
 
 
 def _in_order(graph: PoseGraph) -> Index:
-    """Rows of the poses by their ids."""
-    is_odometry(graph)  # which says so if ids are text
-    rows = [k for k, name in enumerate(graph.node_ids) if isinstance(name, int) and not graph.is_landmark[k]]
-    return np.array(sorted(rows, key=lambda k: int(graph.node_ids[k])), dtype=np.int64)
+    """Rows of the poses in the order in which they were recorded."""
+    place = known_order(graph).place
+    rows = np.flatnonzero(place >= 0)
+    return np.asarray(rows[np.argsort(place[rows])])
 
 
 def _edge_count(rng: np.random.Generator) -> int:

@@ -13,6 +13,7 @@ from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.bingham import concentration_from_sigma
 from tempose.model.graph import PoseGraph
+from tempose.model.order import known_order, steps_apart
 from tempose.model.poses import Poses
 from tempose.simulation.shapes import about_z
 
@@ -42,11 +43,9 @@ def is_motion(graph: PoseGraph) -> Mask:
 
 
 def is_odometry(graph: PoseGraph) -> Mask:
-    """Which edges (m,) are motions between consecutive integer ids."""
-    if not all(isinstance(name, int) for name in graph.reported):
-        raise NotApplicable("odometry is known by consecutive integer ids, and this graph has ids that are text")
-    number = np.array([name if isinstance(name, int) else 0 for name in graph.node_ids], dtype=np.int64)
-    return np.asarray(is_motion(graph) & (np.abs(number[graph.edge_i] - number[graph.edge_j]) == 1))
+    """Which edges (m,) are motions between poses of consecutive numbers."""
+    known_order(graph)
+    return np.asarray(steps_apart(graph) == 1)
 
 
 def is_loop(graph: PoseGraph) -> Mask:

@@ -93,10 +93,10 @@ def _most_probable(
 
 def _neighbours(sequence: Sequence) -> tuple[Index, Index]:
     """Pairs of loop closures whose ends are at most one id apart; none that the chain has in place of a missing link."""
-    number = np.array(sequence.graph.node_ids, dtype=np.int64)
+    place = sequence.place
     loops = np.flatnonzero(~sequence.is_link & ~sequence.chain)
-    width = int(number.max() - number.min()) + 3
-    a, b = (number[end[loops]] - number.min() + 1 for end in (sequence.earlier, sequence.later))
+    width = int(place.max()) + 3
+    a, b = (place[end[loops]] + 1 for end in (sequence.earlier, sequence.later))
     key = a * width + b
     order = np.argsort(key, kind="stable")
     known = key[order]
@@ -126,6 +126,6 @@ def _relative_variance(sequence: Sequence, first: Index, second: Index, weight: 
     """Sum of the variances (k,) of the edges of ladders, that of an edge of median certainty being 1."""
     variance = np.median(weight) / np.maximum(weight, 1e-12 * weight.max())
     links = float(np.median(variance[sequence.is_link]))
-    number = np.array(sequence.graph.node_ids, dtype=np.int64)
-    steps = sum(np.abs(number[end[first]] - number[end[second]]) for end in (sequence.earlier, sequence.later))
+    place = sequence.place
+    steps = sum(np.abs(place[end[first]] - place[end[second]]) for end in (sequence.earlier, sequence.later))
     return np.asarray(variance[first] + variance[second] + links * steps)
