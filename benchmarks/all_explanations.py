@@ -48,13 +48,20 @@ class Listed:
         clues: Clues = self.search.clues
         if trust is not None:
             clues = replace(clues, own_links=np.full(len(clues.own_links), trust))
-        agreement, scores = clues.agreement(beliefs), []
+        scores = []
         known: dict[object, float] = {}  # all links are trusted alike: only their number counts
         for one in self.evidence:
             seen = one if goes_on else replace(one, chance=())
-            what = (seen.role.tobytes(), int(seen.given_up.sum()), seen.agreeing.tobytes(), seen.splits, seen.chance)
+            what = (
+                seen.role.tobytes(),
+                int(seen.given_up.sum()),
+                seen.agreeing.tobytes(),
+                seen.bends,
+                seen.splits,
+                seen.chance,
+            )
             if what not in known:
-                known[what] = log_score(clues, seen, beliefs, agreement)
+                known[what] = log_score(clues, seen, beliefs)
             scores.append(known[what])
         weight = self.ways * np.exp(np.array(scores) - max(scores))
         return self.search.clusters.mean(weight @ self.fits / weight.sum())

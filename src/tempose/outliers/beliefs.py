@@ -135,25 +135,22 @@ class Clues:
         Log odds of clusters whose edges have probabilities of their own, NaN for the others.
     own_links
         Prior inlier probabilities of the links (l,), NaN where nobody gave one.
-    gain
-        Logarithm (cells,) of how many times denser a right measurement is than a wrong one, for each place.
-    near
-        Links (cells,) whose mistake a place may share.
     """
 
     kind: Index
     own: Array
     own_links: Array
-    gain: Array
-    near: Array
 
-    def agreement(self, beliefs: Beliefs) -> Array:
-        """V (cells,): what it says that a place agrees with the unbroken chain, by chance or because a link was misled alike."""
+    def agreement(self, v: Array, near: Array, beliefs: Beliefs) -> Array:
+        """V (k,): what it says that places agree with the unbroken chain, by chance or because a link was misled alike.
+
+        ``v`` (k,) is that of chance (:mod:`tempose.outliers.drift`), ``near`` (k,) the links whose mistake a place may share.
+        """
         known = self.own_links[~np.isnan(self.own_links)]
         a, b = beliefs.links
         link = float(np.clip(np.median(known), 0.01, 1.0 - 1e-9)) if len(known) else a / (a + b)
-        doubt = -np.expm1(self.near * math.log(link))
-        return np.maximum(-np.logaddexp(-self.gain, np.log(beliefs.alike * doubt)), 0.0)
+        doubt = -np.expm1(near * math.log(link))
+        return np.maximum(-np.logaddexp(-v, np.log(beliefs.alike * doubt)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +164,15 @@ class Evidence:
     given_up
         Which links (l,) are called wrong.
     agreeing
-        Places (cells,) that agree with the unbroken chain between their ends.
+        Of every place (k,) that agrees with the unbroken chain between its ends, how much denser that is than chance: v.
+    near
+        Links (k,) whose mistake each of these may share.
     splits
         Places of believed clusters that do not fit.
     misfit
         By how much the residuals of what is believed exceed those that are expected, in nats.
+    bends
+        By how much more than its drift the chain is bent to where cells agree with it, in nats.
     bent
         By how much trusted links miss beyond what any edge may, in nats: as much as giving them up costs, at most.
     chance
@@ -181,17 +182,20 @@ class Evidence:
 
     role: Index
     given_up: Mask
-    agreeing: Mask
+    agreeing: Array
+    near: Array
     splits: int
-    misfit: float
+    misfit: float = 0.0
     bent: float = 0.0
+    bends: float = 0.0
     chance: tuple[float, ...] = ()
 
 
-def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs, agreement: Array) -> float:
-    """Logarithm of P of an explanation, up to a constant; ``agreement`` is :meth:`Clues.agreement`."""
+def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs) -> float:
+    """Logarithm of P of an explanation, up to a constant."""
     total = _log_roles(clues, evidence.role, beliefs) + _log_links(clues.own_links, evidence.given_up, beliefs)
-    total += float(agreement[evidence.agreeing].sum()) - beliefs.misfit * evidence.misfit - evidence.bent
+    total += float(clues.agreement(evidence.agreeing, evidence.near, beliefs).sum())
+    total -= beliefs.misfit * evidence.misfit + evidence.bent + evidence.bends
     total -= sum(math.log(max(one, beliefs.alike)) for one in evidence.chance)
     return total + evidence.splits * (math.log(beliefs.split) - math.log1p(-beliefs.split))
 

@@ -74,6 +74,7 @@ from tempose.outliers.beliefs import (
 )
 from tempose.outliers.clusters import FEW, KINDS, Clusters
 from tempose.outliers.correlation import Projection
+from tempose.outliers.drift import Ties
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.search import votes
 from tempose.outliers.search.ladders import ladder_noise
@@ -81,7 +82,6 @@ from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
-_NEAR = 6  # links whose mistake a loop closure may share
 _TAIL = 4.0  # ν of the core, as in growth
 _MUCH_WIDER = 4.0  # times the noise that triangles show
 _NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
@@ -227,12 +227,8 @@ class ExplanationSearch:
         narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
         turns, moves = graph.ranks
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
-        mean = self.clusters.cell_mean
-        self.clues = Clues(
-            self.clusters.kind, self._own_odds(), self.own[self._links], mean(gain - 0.5 * (turns + moves)),
-            mean(np.minimum(self.sequence.gap, _NEAR).astype(float)),
-        )  # fmt: skip
-        self.agreement = self.clues.agreement(self.beliefs)
+        self.ties = Ties.of(self.clusters, gain, sigma_rot, sigma_trans, self._is_long)
+        self.clues = Clues(self.clusters.kind, self._own_odds(), self.own[self._links])
 
     @property
     def _is_long(self) -> bool:
@@ -391,13 +387,13 @@ class ExplanationSearch:
         fits = (energy < self._limit) & ~self.clusters.spread(doubted, False)
         made, unconfirmed, cells = self._made_of(fits)
         evidence = replace(made, misfit=self._misfit(energy, fits, cells), bent=self._bent(energy, fits))
-        score = log_score(self.clues, evidence, self.beliefs, self.agreement)
+        score = log_score(self.clues, evidence, self.beliefs)
         given_up = self._links[evidence.given_up]
         return Candidate(poses, fits, evidence.role != WRONG, unconfirmed, doubted, given_up, evidence, score)
 
     def log_score_of(self, fits: Mask) -> float:
         """Score of the edges (m,) that somebody keeps: how many mistakes that makes of the others, not how well they fit."""
-        return log_score(self.clues, self._made_of(fits)[0], self.beliefs, self.agreement)
+        return log_score(self.clues, self._made_of(fits)[0], self.beliefs)
 
     def _made_of(self, fits: Mask) -> tuple[Evidence, Mask, Mask]:
         """Evidence of edges (m,) that fit, but for residuals; believed clusters that nothing confirms; believed cells that fit."""
@@ -414,12 +410,14 @@ class ExplanationSearch:
         role = np.where(believed, REPEATS, WRONG)
         role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = PLACES, CONFIRMS, OF_CHAIN
         chained = fits & (segment[sequence.earlier] == segment[sequence.later])
-        agreeing = clusters.cell_mean(chained.astype(float)) > 0.5
         of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
+        agreeing = of_cell & (clusters.cell_mean(chained.astype(float)) > 0.5)
         fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
         chance = self._going_on(role, fits) if placing and not self._is_long else ()  # drift cuts stretches, too
-        return Evidence(role, given_up, agreeing, splits, 0.0, chance=chance), unconfirmed, of_cell & fitting
+        v, near = self.ties.among(agreeing, segment)
+        evidence = Evidence(role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance)
+        return evidence, unconfirmed, of_cell & fitting
 
     def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
         """Chance that a wrong cluster lies as near to those that agree with the chain as each that goes on where one of them ends.
@@ -757,9 +755,8 @@ class ExplanationSearch:
     def candidates(self, beliefs: Beliefs | None = None) -> Candidates:
         """All that were found and count, weighed by these beliefs; by default by those of the search."""
         beliefs = beliefs or self.beliefs
-        agreement = self.clues.agreement(beliefs)
         scored = [
-            (one.log_score if beliefs is self.beliefs else log_score(self.clues, one.evidence, beliefs, agreement), one)
+            (one.log_score if beliefs is self.beliefs else log_score(self.clues, one.evidence, beliefs), one)
             for one in self.found.values()
         ]
         scored.sort(key=lambda pair: -pair[0])
