@@ -12,7 +12,7 @@ import tempose
 from tempose.geometry import quaternion as quat
 from tempose.outliers import Robust
 from tempose.outliers.clusters import Clusters
-from tempose.outliers.drift import Ties, log_density, misses
+from tempose.outliers.drift import PlaceTies, log_density, misses
 from tempose.outliers.sequence import Sequence
 
 SIGMA_DEG, SIGMA = 1.0, 0.05
@@ -65,7 +65,7 @@ def test_where_one_place_is_known_the_next_one_is_known_better(planar: bool) -> 
         walk = loops_of_a_walk(seed, planar)
         clusters = Clusters.of(walk, walk.chain_poses, 1e-9, 1e-9)  # each by itself
         gain = np.full(walk.graph.n_edges, 20.0)
-        ties = Ties.of(clusters, gain, math.radians(SIGMA_DEG), SIGMA, False)
+        ties = PlaceTies.of(clusters, gain, math.radians(SIGMA_DEG), SIGMA, False)
         first, second = (int(np.flatnonzero(ties.edge == k)[0]) for k in (30, 31))
         assert ties.by_other is not None
         ratios.append(ties.by_other[first, second] - ties.by_chain[second])
@@ -85,7 +85,7 @@ def test_what_is_said_by_others_counts_once() -> None:
     for seed in range(20):
         walk = loops_of_a_walk(seed, False)
         clusters = Clusters.of(walk, walk.chain_poses, 1e-9, 1e-9)
-        ties = Ties.of(clusters, np.full(walk.graph.n_edges, 20.0), math.radians(SIGMA_DEG), SIGMA, False)
+        ties = PlaceTies.of(clusters, np.full(walk.graph.n_edges, 20.0), math.radians(SIGMA_DEG), SIGMA, False)
         here = np.isin(ties.edge, (30, 31))
         v, _ = ties.among(here, np.zeros(31, dtype=np.int64))
         raised.append(int(np.sum(v > ties.by_chain[here])))
@@ -95,7 +95,7 @@ def test_what_is_said_by_others_counts_once() -> None:
 def test_bends_add_up_over_stretches_that_do_not_overlap() -> None:
     walk = loops_of_a_walk(0, True)
     clusters = Clusters.of(walk, walk.chain_poses, 1e-9, 1e-9)
-    ties = Ties.of(clusters, np.full(walk.graph.n_edges, 20.0), math.radians(SIGMA_DEG), SIGMA, False)
+    ties = PlaceTies.of(clusters, np.full(walk.graph.n_edges, 20.0), math.radians(SIGMA_DEG), SIGMA, False)
     v = np.empty(len(ties.edge))
     v[[int(np.flatnonzero(ties.edge == k)[0]) for k in (30, 31, 32, 33)]] = (-5.0, -7.0, -4.0, -6.0)
     bent = replace(ties, by_chain=v)
@@ -119,11 +119,11 @@ def test_a_chain_is_not_bent_to_reach_a_look_alike(monkeypatch: pytest.MonkeyPat
 
     assert verdicts().max() < 0.5
 
-    def as_before(clusters: Clusters, gain: np.ndarray, *_: object) -> Ties:
-        return Ties.of(clusters, gain, 1.0, 1.0, True)  # whatever the chain drifts by
+    def as_before(clusters: Clusters, gain: np.ndarray, *_: object) -> PlaceTies:
+        return PlaceTies.of(clusters, gain, 1.0, 1.0, True)  # whatever the chain drifts by
 
     monkeypatch.setattr(
-        "tempose.outliers.explanations.Ties", type("Careless", (), {"of": staticmethod(as_before)})
+        "tempose.outliers.reading.PlaceTies", type("Careless", (), {"of": staticmethod(as_before)})
     )  # the negative control
     assert verdicts().max() > 0.9
 

@@ -11,7 +11,7 @@ import pytest
 
 import tempose
 from helpers.walks import walk
-from tempose.outliers import estimate, explanations
+from tempose.outliers import estimate, reading
 from tempose.outliers.em import fit
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.noise import RobustOptions
@@ -101,7 +101,7 @@ def test_a_survey_closes_the_loops_of_a_long_way(closing: bool, monkeypatch: pyt
 def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(
     wrong_links: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explanations, "LARGEST", 100)  # the rule is one of long ways
+    monkeypatch.setattr(reading, "LARGEST", 100)  # the rule is one of long ways
     made = tempose.simulate(
         150, shape="manhattan", planar=True, sigma_rot_deg=1.0, wrong_odometry=wrong_links, wrong_loops=0.3, seed=4
     )

@@ -13,7 +13,8 @@ from scipy import integrate, special
 import tempose
 from tempose.outliers import Robust
 from tempose.outliers.beliefs import HOPEFUL, LONELY, WORRIED, Beliefs, Evidence, World, believing, log_score
-from tempose.outliers.explanations import Candidate, ExplanationSearch, _confirmations, _core, _largest_energy
+from tempose.outliers.explanations import ExplanationSearch
+from tempose.outliers.reading import Candidate, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
 
 
@@ -379,7 +380,7 @@ def test_poses_that_bend_trusted_links_settle_again() -> None:
     loose = search_of(graph)
     bent = loose._consider(loose.sequence.chain_poses).poses
     largest = []
-    for settled in (loose._settling(), search_of(graph, 0.999999)._settling()):  # the latter: as if it were not bent
+    for settled in (loose.settling(), search_of(graph, 0.999999).settling()):  # the latter: as if it were not bent
         search = search_of(graph, 0.999999)
         search._look_at([(settled, bent)])
         kept = [search.level.energies(one.poses)[0][search.sequence.is_link].max() for one in search.found.values()]

@@ -1,6 +1,6 @@
 r"""What is believed of clusters and links before a graph is seen, and the probability of an explanation that follows.
 
-The score of an explanation x (:mod:`tempose.outliers.explanations`) is made of its *evidence*, what every cluster is there (its
+The score of an explanation x (:mod:`tempose.outliers.reading`) is made of its *evidence*, what every cluster is there (its
 role), which links are given up and how well the rest fits, and of *beliefs*, a few numbers. So explanations can be weighed again
 with other beliefs, without any search.
 """

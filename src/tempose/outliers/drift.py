@@ -43,7 +43,7 @@ _TAIL = 4.0  # ν of a single edge, as in growth; that of a sum of k is about k 
 
 
 @dataclass(frozen=True, eq=False)
-class Ties:
+class PlaceTies:
     """What ties each place that loop closures speak of (a cell of :class:`Clusters`) to the chain and to others.
 
     Attributes
@@ -71,7 +71,7 @@ class Ties:
     links: Index
 
     @classmethod
-    def of(cls, clusters: Clusters, gain: Array, sigma_rot: float, sigma_trans: float, long: bool) -> Ties:
+    def of(cls, clusters: Clusters, gain: Array, sigma_rot: float, sigma_trans: float, long: bool) -> PlaceTies:
         """The ties of all places; ``gain`` is log c/o of each edge (m,), σ that of an edge per axis in radians and length."""
         sequence = clusters.sequence
         near = clusters.cell_mean(np.minimum(sequence.gap, NEAR).astype(float))

@@ -27,10 +27,11 @@ from tempose.outliers.chained import solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit, originals
-from tempose.outliers.explanations import Candidate, Candidates, ExplanationSearch
+from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.joins import likeliest_joins, rejoined
 from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
 from tempose.outliers.noise import RobustOptions
+from tempose.outliers.reading import Candidate
 from tempose.outliers.repeats import Repeats, counted_once, in_doubt
 from tempose.outliers.search.basin import find_basins
 from tempose.outliers.search.ears import grow_by_ears

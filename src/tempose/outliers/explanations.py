@@ -1,34 +1,4 @@
-r"""Explanations of a graph whose ids are an order in time: which links of the chain to give up, which loop closures to believe.
-
-Wrong loop closures repeat each other: a place that looks like another is seen from many nodes, and all these edges agree. So
-evidence is counted by what is independent, links of the chain and clusters of loop closures (:mod:`tempose.outliers.clusters`), not
-by edges. An explanation x gives up some links and believes some clusters:
-
-.. math::
-
-    P(x) \propto \prod_{\text{links given up}} \frac{1 - P_l}{P_l} \sum_{\text{worlds}} \prod_{\text{kinds}} \int
-        (1 - \pi)^{\text{wrong}} \, \pi^{\text{placing}} \left(1 - \pi + \tfrac{\pi}{v}\right)^{\text{agree with others}}
-        \left(1 - \pi + \pi e^{V}\right)^{\text{agree with the chain}} \mathrm{Beta}(\pi)\, d\pi .
-
-Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
-edge, a few, many) is unknown and integrated out: where nearly all are right, calling one wrong costs more than where half are.
-There are worlds in which most are right, worlds in which few lone ones are, as among candidates that scans propose, and worlds in
-which nothing looks alike, so that only lone ones are wrong; each is as probable beforehand (long ways are of the first).
-Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
-the probability :math:`e^{-V}`, V = log(c/o), the density of right measurements over that of wrong ones; that counts for every
-place that is seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
-with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
-cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
-
-A right stretch of loop closures that a wrong link cuts in two makes two clusters, one that agrees with the chain and one that
-places the rest, and they lie side by side. A wrong cluster may lie anywhere. So a placing cluster that goes on where one ends that
-agrees with the chain counts 1/p more, p the share of all pairs of nodes that lie as near to these (v at least).
-
-Edges of a believed cluster are right together: every place of it that does not fit is one in twenty. A chain that is bent a
-little at every link reaches any place, so that residuals may count as well: a part of the excess of those of links, and of one for
-every cell. Between two nodes at which believed loop closures end any link may be wrong, so that an explanation with breaks at
-some of these stands for those with breaks at the others. The prior numbers are :class:`tempose.outliers.beliefs.Beliefs`, and the
-score is computed there.
+"""The search for explanations of a graph whose ids are an order in time (:mod:`tempose.outliers.reading` says what they are).
 
 The search begins with the chain, what grows from it, the basins of :mod:`tempose.outliers.search.basin`, and random trees in which
 clusters and links come in random order; the best are improved by believing or giving up one cluster or link at a time. Where a
@@ -42,56 +12,35 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from tempose._support.compiling import inlined, kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
-from tempose.model.robust import RobustLikelihood
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import lowered
 from tempose.optimum.trees import tree_poses
-from tempose.outliers.beliefs import (
-    CONFIRMS,
-    OF_CHAIN,
-    PLACES,
-    REPEATS,
-    WRONG,
-    Beliefs,
-    Clues,
-    Evidence,
-    current_beliefs,
-    log_odds,
-    log_score,
-)
+from tempose.outliers.beliefs import Beliefs, current_beliefs, log_odds, log_score
 from tempose.outliers.clusters import FEW, KINDS, Clusters
 from tempose.outliers.correlation import Projection
-from tempose.outliers.drift import Ties
 from tempose.outliers.noise import FEWEST_SPARE
+from tempose.outliers.reading import Candidate, Reader
 from tempose.outliers.search import votes
 from tempose.outliers.search.ladders import ladder_noise
 from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
-from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
 
-_TAIL = 4.0  # ν of the core, as in growth
 _MUCH_WIDER = 4.0  # times the noise that triangles show
 _NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
-_FITS = 9.0  # energy per number up to which an edge fits: three σ in every direction
 _TREES, _FEW_TREES = 40, 10  # random ones, in a search and in a survey
 _MOST_CLOSED = 40  # clusters, the largest, that a survey believes or gives up one by one
 _ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clusters, and one start
-# chosen on: 3DMatch scenes (office1, hotel_uc), simulated look-alikes of seeds 9400 to 9423 with odometry .99
-_SETTLED = 99.0  # odds of a link up to which trust does not hold poses while they settle
-_SURE = 1e-12
 _RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are searched for: log odds of 2, 7 and 14
 _POOLED = 60  # of each of these, weighed by the trust that is asked for
 _IMPROVED = 3  # starts that are improved
@@ -108,52 +57,10 @@ _LESS, _MUCH_LESS = (
 )  # nats, of an explanation whose other breaks are not shifted, and of one that is not followed
 _NOTHING = 50.0  # nats, by which an explanation falls short that does not count, whatever it stands for
 _CONSIDERED = 1e-4  # probability below which an explanation does not count
-LARGEST = 400
-"""Nodes: beyond, explanations are not searched for."""
 _MOST_CLUSTERS = 300  # of two edges and more
-_LINKS_OF_LONG_WAYS = (9.0, 1.0)  # right and wrong links that were seen before, as in fits of graphs of over 400 nodes
 
 Breaks = tuple[bytes, tuple[int, ...]]
 """Clusters that are believed, and how many links are given up in each stretch between nodes at which these end."""
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One way to read the measurements.
-
-    Attributes
-    ----------
-    poses
-        Of the skeleton's nodes.
-    fits
-        Edges (m,) that agree with them.
-    believed
-        Clusters most of whose edges do.
-    unconfirmed
-        Believed clusters that nothing else confirms: each places a part of the graph alone.
-    doubted
-        Clusters that it calls wrong although they fit its poses: it says nothing of where the part is that they would place.
-    given_up
-        Links of the chain that it calls wrong.
-    evidence
-        What it makes of the graph.
-    log_score
-        log P, up to a constant.
-    """
-
-    poses: Poses
-    fits: Mask
-    believed: Mask
-    unconfirmed: Mask
-    doubted: Mask
-    given_up: Index
-    evidence: Evidence
-    log_score: float
-
-    @property
-    def key(self) -> bytes:
-        """What makes it another explanation."""
-        return self.believed.tobytes() + self.given_up.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,58 +93,30 @@ class Candidates:
         return np.asarray(sum(p * self.found[k].fits for k, p in enumerate(self.probability.tolist())))
 
 
-class ExplanationSearch:
-    """The search: scores explanations and looks for better ones."""
+class ExplanationSearch(Reader):
+    """Reads poses as explanations, and looks for better ones."""
 
     def __init__(
         self, sequence: Sequence, own: Array, rng: np.random.Generator, beliefs: Beliefs | None = None
     ) -> None:
         """``own``: prior inlier probabilities (m,) of edges that have one of their own, NaN for the others."""
-        self.sequence, self.own, self.rng = sequence, own, rng
-        self.beliefs = beliefs or current_beliefs()
-        if self._is_long:
-            self.beliefs = replace(self.beliefs, links=_LINKS_OF_LONG_WAYS, worlds=self.beliefs.worlds[:1])
-        halves = HalfEdges.of(sequence.graph)
-        shown = triangles(sequence.graph, halves)
-        self._halves, self._many_triangles = halves, shown.n_triangles > sequence.graph.n_edges
+        super().__init__(sequence, own, beliefs or current_beliefs(), HalfEdges.of(sequence.graph))
+        self.rng = rng
+        shown = triangles(sequence.graph, self.halves)
+        self._many_triangles = shown.n_triangles > sequence.graph.n_edges
         self._shown: tuple[float, float] | None = None
         self.set_level(shown.sigma_rot, shown.sigma_trans)
-        self.prior = self.beliefs.shares()
-
-    def _settling(self) -> Array:
-        """Prior inlier probabilities (m,) with which poses settle: even odds, and of links what they are trusted beyond 99:1.
-
-        Loop closures that repeat each other are many to settle on and count as one; with less trust than this wrong links
-        would hold poses.
-        """
-        odds = np.where(self.sequence.is_link, self.own / np.maximum(1.0 - self.own, _SURE) / _SETTLED, 1.0)
-        odds = np.where(np.isnan(odds), 1.0, odds)
-        return np.maximum(odds / (1.0 + odds), 0.5)
 
     def set_level(self, sigma_rot: float, sigma_trans: float) -> None:
         """Begin anew at this noise of an edge, σ per axis in radians and length."""
-        graph = self.sequence.graph
-        self.sigma_rot, self.sigma_trans = sigma_rot, sigma_trans
-        self.level = Narrow.of(graph, self._halves, sigma_rot, sigma_trans, self._settling())
-        self.clusters = Clusters.of(self.sequence, self.sequence.chain_poses, sigma_rot, sigma_trans)
+        super().set_level(sigma_rot, sigma_trans)
         self.found: dict[bytes, Candidate] = {}
         self._varied: dict[tuple[str, bytes], Candidate] = {}
-        self._limit = _largest_energy(self.level.freedom, np.where(self.sequence.is_link, self.own, np.nan))
-        likelihood = RobustLikelihood.of(graph, 0.5)
-        narrower = np.log(np.array(graph.median_sigmas) / (sigma_rot, sigma_trans))
-        turns, moves = graph.ranks
-        gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
-        self.ties = Ties.of(self.clusters, gain, sigma_rot, sigma_trans, self._is_long)
-        self.clues = Clues(self.clusters.kind, self._own_odds(), self.own[self._links])
-
-    @property
-    def _is_long(self) -> bool:
-        return self.sequence.graph.n_nodes > LARGEST
 
     @property
     def is_feasible(self) -> bool:
         """Whether it takes seconds, not minutes."""
-        return not self._is_long and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
+        return not self.is_long and int(np.sum(self.clusters.size > 1)) <= _MOST_CLUSTERS
 
     def run(self, starts: Iterable[Poses], factor: float | None = None) -> Candidates:
         """Search from poses, the chain and random trees; twice, the second time at the noise that the first showed.
@@ -304,7 +183,7 @@ class ExplanationSearch:
 
     def _pooled(self) -> list[tuple[Array, Poses]]:
         """Poses of the best that differ in what they believe, with what they have settled with."""
-        settled = self._settling()
+        settled = self.settling()
         return [(settled, one.poses) for one in self._best_of_each(_POOLED)]
 
     def _look_at(self, pool: list[tuple[Array, Poses]]) -> None:
@@ -312,7 +191,7 @@ class ExplanationSearch:
 
         Poses that bend trusted links, because they have settled with less trust than there is now, have to settle again.
         """
-        here = self._settling()
+        here = self.settling()
         for _, poses in pool:
             self._keep(self.explanation(poses))
         best = self._best_of_each(_POOLED)
@@ -356,119 +235,11 @@ class ExplanationSearch:
         for _ in range(trees):
             self._try(self._random_weights())
 
-    # ------------------------------------------------------------------ scores
-
-    @cached_property
-    def _links(self) -> Index:
-        return np.flatnonzero(self.sequence.is_link)
+    # ------------------------------------------------------------------ searching
 
     def _link_odds(self) -> Array:
         """Log odds (m,) of links being right."""
         return log_odds(np.where(np.isnan(self.own), self.prior[3], self.own))
-
-    def _own_odds(self) -> Array:
-        """Log odds of clusters whose edges have probabilities of their own, their mean; NaN for the others."""
-        known = ~np.isnan(self.own)
-        share = self.clusters.mean(known.astype(float))
-        with np.errstate(invalid="ignore"):
-            return self.clusters.mean(np.where(known, log_odds(np.where(known, self.own, 0.5)), 0.0)) / np.where(
-                share > 0.0, share, np.nan
-            )
-
-    def _cluster_odds(self) -> Array:
-        """Log odds of clusters being right: those of their own, or of their kind."""
-        own = self.clues.own
-        return np.where(np.isfinite(own), own, log_odds(self.prior[self.clusters.kind]))
-
-    def explanation(self, poses: Poses, doubted: Mask | None = None) -> Candidate:
-        """What poses that have settled say, and its score; ``doubted`` clusters are wrong in spite of it."""
-        doubted = np.zeros(self.clusters.count, dtype=bool) if doubted is None else doubted
-        energy = self.level.energies(poses)[0]
-        fits = (energy < self._limit) & ~self.clusters.spread(doubted, False)
-        made, unconfirmed, cells = self._made_of(fits)
-        evidence = replace(made, misfit=self._misfit(energy, fits, cells), bent=self._bent(energy, fits))
-        score = log_score(self.clues, evidence, self.beliefs)
-        given_up = self._links[evidence.given_up]
-        return Candidate(poses, fits, evidence.role != WRONG, unconfirmed, doubted, given_up, evidence, score)
-
-    def log_score_of(self, fits: Mask) -> float:
-        """Score of the edges (m,) that somebody keeps: how many mistakes that makes of the others, not how well they fit."""
-        return log_score(self.clues, self._made_of(fits)[0], self.beliefs)
-
-    def _made_of(self, fits: Mask) -> tuple[Evidence, Mask, Mask]:
-        """Evidence of edges (m,) that fit, but for residuals; believed clusters that nothing confirms; believed cells that fit."""
-        sequence, clusters = self.sequence, self.clusters
-        believed = clusters.accepted(fits)
-        segment = sequence.segments(fits)
-        held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
-        held[sequence.later[sequence.is_link & fits]] = True
-        given_up = ~fits[self._links] & ~held[sequence.later[self._links]]
-        within, joins = self._joins(believed, fits, segment)
-        placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self._cluster_odds())
-        unconfirmed = np.zeros(clusters.count, dtype=bool)
-        unconfirmed[sorted(alone)] = True
-        role = np.where(believed, REPEATS, WRONG)
-        role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = PLACES, CONFIRMS, OF_CHAIN
-        chained = fits & (segment[sequence.earlier] == segment[sequence.later])
-        of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
-        agreeing = of_cell & (clusters.cell_mean(chained.astype(float)) > 0.5)
-        fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
-        splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
-        chance = self._going_on(role, fits) if placing and not self._is_long else ()  # drift cuts stretches, too
-        v, near = self.ties.among(agreeing, segment)
-        evidence = Evidence(role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance)
-        return evidence, unconfirmed, of_cell & fitting
-
-    def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
-        """Chance that a wrong cluster lies as near to those that agree with the chain as each that goes on where one of them ends.
-
-        A stretch that is seen again across a wrong link makes two clusters: one agrees with the chain, the other one, next to it
-        at both ends, contradicts it. Right clusters lie like that; wrong ones may lie anywhere.
-        """
-        clusters = self.clusters
-        a, b, apart = clusters.side_by_side
-        placing, chained = clusters.spread(role == PLACES, False), clusters.spread(role == OF_CHAIN, False)
-        here = np.flatnonzero((placing & fits)[a] & (chained & fits)[b])
-        if len(here) == 0:
-            return ()
-        nearest: dict[int, int] = {}
-        for c, near in zip(clusters.of_edge[a[here]].tolist(), apart[here].tolist(), strict=True):
-            nearest[c] = min(near, nearest.get(c, near))
-        by_chance = clusters.surroundings[role == OF_CHAIN].sum(axis=0)
-        return tuple(min(float(by_chance[near]), 1.0) for near in nearest.values())
-
-    def _misfit(self, energy: Array, fits: Mask, cells: Mask) -> float:
-        """By how much what is believed misses by more than is expected, in nats; the edges of a cell count as one."""
-        freedom = self.level.freedom
-        excess = np.maximum(_core(energy, freedom) - _core(0.5 * freedom, freedom), 0.0)
-        inside = fits & ~self.sequence.is_link
-        share = self.clusters.cell_mean(inside.astype(float))[cells]
-        of_cells = self.clusters.cell_mean(np.where(inside, excess, 0.0))[cells] / share
-        return float(excess[fits & self.sequence.is_link].sum() + of_cells.sum())
-
-    def _bent(self, energy: Array, fits: Mask) -> float:
-        """By how much trusted links miss beyond the usual limit, in nats: at the limit of trust, as much as giving them up."""
-        freedom, links = self.level.freedom, fits & self.sequence.is_link
-        beyond = _core(energy, freedom) - _core(_FITS * freedom, freedom)
-        return float(np.maximum(beyond[links], 0.0).sum())
-
-    def _joins(self, believed: Mask, fits: Mask, segment: Index) -> tuple[set[int], dict[int, set[tuple[int, int]]]]:
-        """Believed clusters that lie mostly within segments; and which segments each one joins."""
-        edges = np.flatnonzero(self.clusters.spread(believed, False) & fits)
-        c, a, b = (
-            self.clusters.of_edge[edges],
-            segment[self.sequence.earlier[edges]],
-            segment[self.sequence.later[edges]],
-        )
-        here = np.bincount(c, a == b, self.clusters.count)
-        within = np.flatnonzero(here > 0.5 * np.bincount(c, minlength=self.clusters.count)).tolist()
-        joins: dict[int, set[tuple[int, int]]] = {one: set() for one in np.flatnonzero(believed).tolist()}
-        apart = a != b
-        for one, i, j in zip(c[apart].tolist(), a[apart].tolist(), b[apart].tolist(), strict=True):
-            joins[one].add((i, j))
-        return set(within), joins
-
-    # ------------------------------------------------------------------ searching
 
     def _consider(self, poses: Poses) -> Candidate:
         """Let poses settle, and keep what they say."""
@@ -495,7 +266,7 @@ class ExplanationSearch:
     def _random_weights(self) -> Array:
         """Of the edges in a random tree: clusters and links come in an order that follows their odds."""
         clusters, rng = self.clusters, self.rng
-        of_cluster = self._cluster_odds() + 0.3 * np.log(clusters.size) + 2.0 * rng.gumbel(size=clusters.count)
+        of_cluster = self.cluster_odds() + 0.3 * np.log(clusters.size) + 2.0 * rng.gumbel(size=clusters.count)
         links = np.minimum(self._link_odds(), 6.0) + 2.0 + rng.gumbel(size=len(self.own))
         return clusters.spread(of_cluster, links) + 0.01 * rng.random(len(self.own))
 
@@ -599,7 +370,7 @@ class ExplanationSearch:
         group = np.repeat(np.arange(len(tried)), clusters.size[tried])
         narrower = np.repeat(np.array(graph.median_sigmas) / (self.sigma_rot, self.sigma_trans), 3)
         left = found.without(row[members], group) * narrower
-        fits = 0.5 * np.sum(left**2, axis=1) < _CLEARLY * self._limit[members]
+        fits = 0.5 * np.sum(left**2, axis=1) < _CLEARLY * self.limit[members]
         out[tried] = np.bincount(group, fits, len(tried)) > 0.5 * clusters.size[tried]
         return out
 
@@ -664,7 +435,7 @@ class ExplanationSearch:
     def _shifted(self, one: Candidate, link: int) -> Iterator[Candidate]:
         """The same with the break at one link moved, step by step, to its neighbours."""
         sequence, order = self.sequence, np.argsort(self.sequence.rank)
-        of_later = {int(sequence.rank[sequence.later[k]]): int(k) for k in self._links}
+        of_later = {int(sequence.rank[sequence.later[k]]): int(k) for k in self.links}
         first = int(sequence.rank[sequence.later[link]])  # the segment that begins there
         for step in (1, -1):
             wxyz, position = one.poses.wxyz.copy(), one.poses.position.copy()
@@ -788,7 +559,7 @@ class ExplanationSearch:
         ends = np.zeros(sequence.graph.n_nodes, dtype=bool)
         loops = self.clusters.spread(one.believed, False)  # also those that do not fit: a break beyond them is another
         ends[sequence.rank[sequence.earlier[loops]]] = ends[sequence.rank[sequence.later[loops]]] = True
-        stretch = np.cumsum(ends)[sequence.rank[sequence.earlier[self._links]]]  # of every link
+        stretch = np.cumsum(ends)[sequence.rank[sequence.earlier[self.links]]]  # of every link
         size, broken = np.bincount(stretch), np.bincount(stretch[one.evidence.given_up])
         ways = math.prod(size[np.flatnonzero(broken == 1)].tolist())
         return (one.believed.tobytes(), tuple(broken.tolist())), ways
@@ -801,77 +572,3 @@ class ExplanationSearch:
         of = [believed[self.clusters.kind == k] for k in range(len(KINDS))] + [kept[free]]
         seen = np.array([(right.sum(), len(right) - right.sum()) for right in of])
         return tuple(beliefs.shares(seen[:-1], seen[-1]).tolist())
-
-
-def _core(energy: Array, freedom: Array) -> Array:
-    """−log density of an edge relative to its peak: neither links nor loop closures are as Gaussian as they are said to be."""
-    return np.asarray(0.5 * (_TAIL + freedom) * np.log1p(2.0 * energy / _TAIL))
-
-
-def _largest_energy(freedom: Array, own: Array) -> Array:
-    """Energy (m,) up to which an edge fits: three σ in every direction, more for links that are trusted.
-
-    Before a link is given up for its residual, that has to be as improbable as the link being wrong: the core at the limit
-    grows by the log odds of its prior probability ``own`` (m,), if these are above even.
-    """
-    usual = _FITS * freedom
-    trust = np.maximum(log_odds(np.where(np.isnan(own), 0.5, own)), 0.0)
-    return np.asarray(0.5 * _TAIL * np.expm1(np.log1p(2.0 * usual / _TAIL) + 2.0 * trust / (_TAIL + freedom)))
-
-
-def _confirmations(
-    n_segments: int, within: set[int], joins: dict[int, set[tuple[int, int]]], odds: Array
-) -> tuple[set[int], set[int], set[int]]:
-    """Clusters that place segments, that confirm how two lie, and that place some alone.
-
-    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once, however many
-    clusters say it again: a part that is displaced as a whole takes them all with it.
-    """
-    order = sorted(joins, key=lambda c: (c not in within, -odds[c], c))
-    part = np.arange(n_segments)
-    placing, confirming = set(), set()
-    confirmed: set[tuple[int, int]] = set()
-    for c in order:
-        pairs = {(min(i, j), max(i, j)) for i, j in joins[c]}
-        new = [(i, j) for i, j in pairs if part[i] != part[j]]
-        if c not in within:
-            if new:
-                placing.add(c)
-            elif pairs - confirmed:
-                confirming.add(c)
-                confirmed |= pairs
-        for i, j in new:
-            part[part == part[i]] = part[j]
-    said = Counter(pair for pairs in joins.values() for pair in pairs)
-    ends, count = np.array(list(said), dtype=np.int64).reshape(-1, 2), np.array(list(said.values()), dtype=np.int64)
-    row = {pair: k for k, pair in enumerate(said)}
-    alone = set()
-    for c in placing:
-        own = np.array([row[pair] for pair in joins[c]], dtype=np.int64)
-        if np.any(count[own] < 2) and _come_apart(n_segments, ends, count, own):
-            alone.add(c)
-    return placing, confirming, alone
-
-
-@kernel
-def _come_apart(n: int, ends: Any, count: Any, own: Any) -> bool:
-    """Whether some of the pairs ``own`` join segments that are in different parts if each of these is said once less."""
-    part, less = np.arange(n), count.copy()
-    less[own] -= 1
-    for k in range(ends.shape[0]):
-        if less[k] > 0:
-            a, b = _root(part, ends[k, 0]), _root(part, ends[k, 1])
-            part[max(a, b)] = min(a, b)
-    apart = 0
-    for k in own:
-        apart += _root(part, ends[k, 0]) != _root(part, ends[k, 1])
-    return apart > 0
-
-
-@inlined
-def _root(part: Any, v: Any) -> Any:
-    """First segment of the part that a segment is in; ways to it are halved."""
-    while part[v] != v:
-        part[v] = part[part[v]]
-        v = part[v]
-    return v

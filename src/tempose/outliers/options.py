@@ -49,7 +49,7 @@ class Robust:
     trust_ids
         ``A:B``: trust odometry between these ids only; ``None``: everywhere.
     repeats
-        ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.explanations`);
+        ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.reading`);
         ``independent``: each is a mistake of its own.
     """
 
