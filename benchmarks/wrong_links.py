@@ -1,8 +1,11 @@
 """Worlds in which links of the chain are wrong as well as loop closures, each by itself: verdicts, regions and first lines.
 
     python benchmarks/wrong_links.py [--worlds 4] [--seed 31000] [--nodes 60]
+    python benchmarks/wrong_links.py --aliases 2 --nodes 45 --shares .02,.1 [--trust-odometry .99]
 
-A world is a way on streets or a wandering one, by turns, in the plane and in space; `--robust --noise auto`, nothing trusted.
+A world is a way on streets or a wandering one, by turns, in the plane and in space; `--robust --noise auto`, nothing trusted
+unless asked for. With look-alike places they are harder than those of `tempose experiment lookalikes`: links are three times as
+noisy, so that the chain drifts as far as look-alikes lie apart.
 By share of wrong links and wrong loop closures: Brier score of links and of loop closures, how many of those given p > 0.9 are
 right, true nodes inside the 95% regions of all explanations reported together, and how far first lines trust the result. At last
 the reliability of all verdicts on loop closures.
@@ -17,6 +20,7 @@ import numpy as np
 
 import tempose
 from tempose._support import streams
+from tempose.outliers import Robust
 from tempose.simulation.wrong import is_odometry
 from tempose.studies.wrong_edges import SURE, binned, coverage, reliability
 
@@ -29,18 +33,22 @@ def main() -> None:
     ask.add_argument("--worlds", type=int, default=4)
     ask.add_argument("--seed", type=int, default=31000)
     ask.add_argument("--nodes", type=int, default=60)
+    ask.add_argument("--aliases", type=int, default=0, help="look-alike places")
+    ask.add_argument("--shares", help="LINKS,LOOPS wrong, in place of the four pairs")
+    ask.add_argument("--trust-odometry", type=float)
     asked = ask.parse_args()
+    robust = Robust(trust_odometry=asked.trust_odometry)
     bins = []
-    for wrong_links, wrong_loops in SHARES:
+    for wrong_links, wrong_loops in [tuple(map(float, asked.shares.split(",")))] if asked.shares else SHARES:
         stated, right, links, inside = [], [], [], []
         trust: Counter[str] = Counter()
         for seed in range(asked.seed, asked.seed + asked.worlds):
             for planar in (True, False):
                 made = tempose.simulate(
                     asked.nodes, shape=("manhattan", "trajectory")[seed % 2], planar=planar,
-                    wrong_odometry=wrong_links, wrong_loops=wrong_loops, seed=seed,
+                    wrong_odometry=wrong_links, wrong_loops=wrong_loops, aliases=asked.aliases, seed=seed,
                 )  # fmt: skip
-                solution = tempose.solve(made.graph, robust=True, noise="auto", draws=0, certify=False, analyse=False)
+                solution = tempose.solve(made.graph, robust=robust, noise="auto", draws=0, certify=False, analyse=False)
                 assert solution.verdicts is not None
                 p, is_link = solution.verdicts.inlier_probability, is_odometry(made.graph)
                 stated.append(p)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tempose._support.compiling import kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
@@ -17,7 +20,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import Breaks, Candidates, ExplanationSearch
-from tempose.outliers.loose_parts import elsewhere
+from tempose.outliers.loose_parts import elsewhere, limits
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
@@ -27,7 +30,6 @@ LEAST = 0.02  # probability of one that is reported
 _ENOUGH = 0.95  # probability that those that are reported should have together: else they stand for others
 _TRIED = 12  # to find the next one that stands for others
 _ANCHORS = 9  # nodes from which two sets of poses are compared
-_ALL = slice(None)
 IF_FALSE = 1e-6  # prior probability of an edge that an explanation calls wrong; that a link is wrong which it keeps
 
 
@@ -110,7 +112,7 @@ def _grouped(candidates: Candidates, sigmas: tuple[float, float]) -> list[_Group
     views = _Views([one.poses for one in candidates.found], sigmas)
     for k, probability in enumerate(candidates.probability.tolist()):
         for group in groups:
-            if views.apart_from(group.members[0], slice(k, k + 1))[0] == 0.0:
+            if views.are_alike(group.members[0], k):
                 group.members.append(k)
                 group.probability += probability
                 break
@@ -225,11 +227,39 @@ class _Views:
         ]
         self.wxyz, self.position = (np.stack([view[k] for view in views]) for k in range(2))
 
-    def apart_from(self, a: int, others: slice = _ALL) -> Array:
-        """How many nodes of others (k,) lie elsewhere than in a, seen from that one of those nodes where these are fewest."""
-        angle = 2.0 * np.arccos(np.minimum(np.abs(np.einsum("anc,kanc->kan", self.wxyz[a], self.wxyz[others])), 1.0))
-        distance = np.sqrt(np.sum((self.position[others] - self.position[a]) ** 2, axis=3))
+    def are_alike(self, a: int, b: int) -> bool:
+        """Whether no node of b lies elsewhere than in a, seen from some of those nodes."""
+        angle, distance = limits(self.sigmas)
+        return bool(
+            _are_alike(
+                self.wxyz[a], self.position[a], self.wxyz[b], self.position[b], math.cos(0.5 * angle), distance**2
+            )
+        )
+
+    def apart_from(self, a: int) -> Array:
+        """How many nodes of each (k,) lie elsewhere than in a, seen from that one of those nodes where these are fewest."""
+        angle = 2.0 * np.arccos(np.minimum(np.abs(np.einsum("anc,kanc->kan", self.wxyz[a], self.wxyz)), 1.0))
+        distance = np.sqrt(np.sum((self.position - self.position[a]) ** 2, axis=3))
         return np.asarray(np.sum(elsewhere(self.sigmas, angle, distance), axis=2).min(axis=1), dtype=float)
+
+
+@kernel
+def _are_alike(wxyz: Any, position: Any, other_wxyz: Any, other_position: Any, least_dot: float, most: float) -> bool:
+    """Whether, in some row of views, all nodes have nearly the same rotation, and squared distances up to ``most``."""
+    for a in range(wxyz.shape[0]):
+        alike = True
+        for n in range(wxyz.shape[1]):
+            dot, squared = 0.0, 0.0
+            for c in range(4):
+                dot += wxyz[a, n, c] * other_wxyz[a, n, c]
+            for c in range(3):
+                squared += (position[a, n, c] - other_position[a, n, c]) ** 2
+            if abs(dot) < least_dot or squared > most:
+                alike = False
+                break
+        if alike:
+            return True
+    return False
 
 
 def moved_nodes(graph: PoseGraph, a: Poses, b: Poses, sigmas: tuple[float, float]) -> Index:

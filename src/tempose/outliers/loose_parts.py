@@ -30,13 +30,18 @@ def spread(graph: PoseGraph, poses: Poses, accepted: Mask) -> tuple[float, float
     return sigma_rot, sigma_trans
 
 
-def elsewhere(sigmas: tuple[float, float], angle: Array, distance: Array) -> Mask:
-    """Whether poses that differ by this angle (radians) and distance are different places: by ten σ and 5°, or by twenty σ_t.
+def limits(sigmas: tuple[float, float]) -> tuple[float, float]:
+    """Angle (radians) and distance beyond which poses are different places: ten σ and 5°, twenty σ_t.
 
     ``sigmas`` are those of an edge, of rotation (radians) and of translation (NaN: positions do not count).
     """
-    far = np.asarray(angle > max(10.0 * sigmas[0], math.radians(5.0)))
-    return far if math.isnan(sigmas[1]) else far | (distance > 20.0 * sigmas[1])
+    return max(10.0 * sigmas[0], math.radians(5.0)), math.inf if math.isnan(sigmas[1]) else 20.0 * sigmas[1]
+
+
+def elsewhere(sigmas: tuple[float, float], angle: Array, distance: Array) -> Mask:
+    """Whether poses that differ by this angle (radians) and distance are different places."""
+    most_angle, most_distance = limits(sigmas)
+    return np.asarray((angle > most_angle) | (distance > most_distance))
 
 
 @dataclass(frozen=True, eq=False)
