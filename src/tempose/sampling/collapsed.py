@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 KICKS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
 LONGEST = 1.15 * TURN  # beyond, squares of coordinates lose more than a tenth of their effective draws
-# chosen on: PLACEHOLDER
+# chosen on: energy errors of simulated trajectories: 1000 nodes, seeds 12, 13; 10 000, 11 to 13; 30 000 and 100 000, 11, 12
 SHORTER = 0.92  # of an equal part: the first and the last of three or more
 RARELY_REJECTED = 0.95  # acceptance beyond which a longer turn is not worth pilots of its own
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
