@@ -3,7 +3,8 @@
     python benchmarks/samplers.py                        # a random graph of 50 nodes and those of TEMPOSE_DATA
     python benchmarks/samplers.py GRAPH.g2o ...          # these graphs
     python benchmarks/samplers.py --scaling              # one family of graphs, 100 to 10 000 nodes
-    python benchmarks/samplers.py --scaling --sizes 100000 --draws 150 --kicks 4
+    python benchmarks/samplers.py --scaling --sizes 100000 --draws 300
+    python benchmarks/samplers.py --scaling --seed 11    # the same family, other graphs: to choose something on
     python benchmarks/samplers.py --kinds                # in space and in the plane, correlated or not
     python benchmarks/samplers.py --robust               # edges that may be wrong: simulated, and of TEMPOSE_DATA
 
@@ -11,10 +12,12 @@ The effective sample size is that of the worst of all rotation coordinates (loga
 Geyer's initial monotone sequence, of one chain. The worst of thousands of *estimates* is low even for perfect draws: the
 column ``if indep.`` is what as many independent normal numbers would get. ``again`` is free of that choice: the worst ten
 coordinates (of many, the worst thousandth) of one half of the draws, measured in the other half; twice their median, which is again
-compared with that of independent numbers. Seconds are of processor time, without tuning
-(its own column) and compilation. ``× NUTS`` compares with NUTS, diagonal mass matrix. BOA has the exact noise and our
-masses (with the printed noise it does not sample the posterior at all); it accepts everything, so β(U − U*), which should
-be half the degrees of freedom, shows its error. NUTS needs ``pip install '.[bench]'``.
+compared with that of independent numbers. ``of 2000`` is the same for at most so many coordinates, evenly
+spaced: the worst ten of 300 000 are more extreme than those of 300. ``squares`` is ``again`` for the squares of the coordinates'
+distances from their means: what error bars are made of. Seconds are of processor time, without tuning (its own column) and
+compilation. ``× NUTS`` compares with NUTS, diagonal mass matrix. BOA has the exact noise and our masses (with the
+printed noise it does not sample the posterior at all); it accepts everything, so β(U − U*), which should be half the degrees of
+freedom, shows its error. NUTS needs ``pip install '.[bench]'``.
 """
 
 from __future__ import annotations
@@ -44,13 +47,15 @@ from tempose.sampling.choice import Problem, choose
 from tempose.sampling.tuning import tune
 
 SAMPLERS = ("collapsed", "geodesic-mh", "boa", "nuts", "nuts-dense")
+FEW = 2000  # coordinates, evenly spaced, for a measure that does not change with their number
 DENSE = 1000  # dimensions up to which a dense mass matrix can be learnt
 
 
-def effective(x):
-    """Effective sizes (d,) of draws (n, d) by blocks of columns, those that do not change left out."""
+def effective(x, squares=False):
+    """Effective sizes (d,) of draws (n, d), or of squares, by blocks of columns, those that do not change left out."""
     blocks = (x[:, k : k + 500].astype(float) for k in range(0, x.shape[1], 500))
-    return np.concatenate([_effective(block[:, np.ptp(block, axis=0) > 0.0]) for block in blocks])
+    moving = (block[:, np.ptp(block, axis=0) > 0.0] for block in blocks)
+    return np.concatenate([_effective((b - b.mean(axis=0)) ** 2 if squares else b) for b in moving])
 
 
 def _effective(x):
@@ -69,13 +74,17 @@ def if_independent(n, d):
     return min(_effective(rng.standard_normal((n, min(500, d - k)))).min() for k in range(0, d, 500))
 
 
-def again(x):
-    """Effective draws a draw, in one half of draws (n, d), of the coordinates that were worst in the other; 1 if independent."""
+def again(x, squares=False):
+    """Effective draws a draw, in one half of draws (n, d), of the coordinates that were worst in the other; 1 if independent.
+
+    Of the coordinates' means, or of the ``squares`` of their distances from them.
+    """
     half = len(x) // 2
-    first, second = effective(x[:half]), effective(x[half : 2 * half])
+    numbers = np.random.default_rng(0).standard_normal((half, 500))
+    first, second, independent = (effective(one, squares) for one in (x[:half], x[half : 2 * half], numbers))
     count = max(10, len(first) // 1000)
     found = np.median(second[np.argsort(first)[:count]]) + np.median(first[np.argsort(second)[:count]])
-    return found / 2.0 / np.median(_effective(np.random.default_rng(0).standard_normal((half, 500))))
+    return found / 2.0 / np.median(independent)
 
 
 @dataclass(frozen=True)
@@ -216,8 +225,8 @@ def run_nuts(case: Case, draws: int, budget: float, dense: bool) -> Run | str:
 
 HEADER = (
     f"{'graph':34s} {'sampler':12s} {'accept':>6s} {'grad/draw':>9s} {'draws':>6s} {'worst':>6s} {'median':>6s} "
-    f"{'if indep.':>9s} {'ESS/grad':>9s} {'again':>9s} {'ESS/s':>9s} {'× NUTS':>7s} {'ms/grad':>8s} "
-    f"{'tuning s':>8s} {'β(U−U*)':>9s} {'dof/2':>8s}"
+    f"{'if indep.':>9s} {'ESS/grad':>9s} {'again':>9s} {'of 2000':>9s} {'squares':>9s} {'ESS/s':>9s} "
+    f"{'× NUTS':>7s} {'ms/grad':>8s} {'tuning s':>8s} {'β(U−U*)':>9s} {'dof/2':>8s}"
 )
 
 
@@ -237,10 +246,12 @@ def rows(case: Case, samplers: list[str], draws: int, budget: float, kicks: int 
             compared = per_second
         ratio = f"{per_second / compared:7.0f}" if math.isfinite(compared) else "      –"
         n, d = result.omega.shape
+        few = result.omega[:, :: max(1, d // FEW)]
         yield (
             f"{case.name:34s} {name:12s} {result.acceptance:6.2f} {result.gradients:9.2f} {n:6d} {ess.min():6.0f} "
             f"{np.median(ess):6.0f} {if_independent(n, d):9.0f} {ess.min() / n / result.gradients:9.4f} "
-            f"{again(result.omega) / result.gradients:9.4f} {per_second:9.2f} "
+            f"{again(result.omega) / result.gradients:9.4f} {again(few) / result.gradients:9.4f} "
+            f"{again(result.omega, True) / result.gradients:9.4f} {per_second:9.2f} "
             f"{ratio} {1e3 * result.seconds / n / result.gradients:8.2f} {result.tuning_seconds:8.1f} "
             f"{result.excess:9.1f} {0.5 * case.optimum[0].dimension:8.1f}"
         )
@@ -264,7 +275,7 @@ def graphs(arguments: argparse.Namespace) -> Iterator[tuple[str, tempose.PoseGra
         return
     if arguments.scaling:
         for n in arguments.sizes:
-            yield f"{n} nodes", tempose.simulate(n, shape="trajectory", seed=1).graph
+            yield f"{n} nodes", tempose.simulate(n, shape="trajectory", seed=arguments.seed).graph
         return
     if arguments.kinds:
         shapes = (("grid", 125, 1.0), ("trajectory", 300, 0.3), ("sphere", 1000, 0.5))
@@ -290,6 +301,7 @@ def main() -> None:
     parser.add_argument("graphs", nargs="*", type=Path)
     parser.add_argument("--scaling", action="store_true", help="graphs of one family and several sizes")
     parser.add_argument("--sizes", nargs="+", type=int, default=[100, 1000, 10_000], help="nodes for --scaling")
+    parser.add_argument("--seed", type=int, default=1, help="of the graphs for --scaling")
     parser.add_argument("--kinds", action="store_true", help="graphs in space and in the plane, correlated or not")
     parser.add_argument("--robust", action="store_true", help="graphs with wrong edges, and what default draws cost")
     parser.add_argument(

@@ -28,7 +28,17 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import minimise
 from tempose.sampling import _kernels, collapsed
-from tempose.sampling.collapsed import CollapsedSampler, CollapsedTarget, tune_target, widest_edge
+from tempose.sampling.collapsed import (
+    JITTER,
+    LEAST_ACCEPTANCE,
+    LONGEST,
+    CollapsedSampler,
+    CollapsedTarget,
+    efficiency,
+    longer_turn,
+    tune_target,
+    widest_edge,
+)
 from tempose.sampling.driver import SamplingPlan, sample
 from tempose.sampling.jumping import half_log_determinant, tune_jumping
 from tempose.sampling.sampler import Cause, Reason
@@ -257,6 +267,85 @@ def test_the_widest_edge_is_one_that_measures_a_rotation() -> None:
         assert widest_edge(laplace) == pytest.approx(math.sqrt(trace[graph.concentration > 0.0].max() / 3.0))
 
 
+# ---------------------------------------------------------------------- longer turns
+
+
+def turned(acceptance: float, turn: float, draws: int) -> np.ndarray:
+    """A chain of turns of a normal number, some of them rejected."""
+    rng = np.random.default_rng(2)
+    angle = turn * (1.0 + JITTER * rng.uniform(-1.0, 1.0, draws))
+    c, pushed = np.cos(angle), np.sin(angle) * rng.standard_normal(draws)
+    accepted = rng.random(draws) < acceptance
+    x, out = 0.0, np.empty(draws)
+    for k in range(draws):
+        x = c[k] * x + pushed[k] if accepted[k] else x
+        out[k] = x
+    return out
+
+
+@pytest.mark.parametrize("acceptance", [0.75, 0.85, 0.95])
+def test_a_longer_turn_makes_up_for_rejections(acceptance: float) -> None:
+    """Draws are uncorrelated, and effective ones of means and of squares are as predicted; a quarter of a turn has 1 − a."""
+    draws = 200_000
+    for turn, correlation in ((longer_turn(acceptance), 0.0), (collapsed.TURN, 1.0 - acceptance)):
+        x = turned(acceptance, turn, draws)
+        assert np.corrcoef(x[1:], x[:-1])[0, 1] == pytest.approx(correlation, abs=0.012)
+        for one, predicted in zip((x, x**2), efficiency(acceptance, turn), strict=True):
+            _, error = mean_and_error(one, batches=2000)
+            assert np.var(one) / draws / error**2 == pytest.approx(predicted, rel=0.1)
+
+
+def test_the_longest_turn_costs_squares_a_tenth_at_most() -> None:
+    """And the next tenth of a quarter would cost more."""
+    for acceptance in np.linspace(LEAST_ACCEPTANCE, 1.0, 20):
+        quarter = efficiency(acceptance, collapsed.TURN)
+        turn = min(longer_turn(acceptance), LONGEST)
+        means, squares = efficiency(acceptance, turn)
+        assert means >= quarter[0] and squares > 0.9 * quarter[1]
+        assert math.prod((means, squares)) >= math.prod(quarter)
+    assert efficiency(0.8, LONGEST + 0.1)[1] < 0.9 * efficiency(0.8, collapsed.TURN)[1]
+
+
+def tuned_to(
+    monkeypatch: pytest.MonkeyPatch, rates: dict[int, float], longer: float, **options: float
+) -> tuple[int, float]:
+    """Kicks and turn that pilots choose whose acceptance is known: by kicks at a quarter of a turn, and beyond."""
+    target = CollapsedTarget(laplace_of("isotropic"))
+
+    def sweep(self: collapsed.CollapsedChain, rng: np.random.Generator, kicks: int) -> float:
+        return longer if self.turn > collapsed.TURN else rates.get(kicks, 0.86)
+
+    monkeypatch.setattr(collapsed.CollapsedChain, "sweep", sweep)
+    sampler = tune_target(target, 0, **options).sampler  # type: ignore[arg-type]
+    assert isinstance(sampler, CollapsedSampler)
+    assert sampler.settings()["turn"] == sampler.turn
+    return sampler.kicks, sampler.turn
+
+
+def test_turns_are_longer_where_that_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {1: 0.2, 2: 0.3, 3: 0.85}
+    assert tuned_to(monkeypatch, rates, 0.83) == (3, pytest.approx(math.acos(-0.17 / 0.83)))
+    assert tuned_to(monkeypatch, rates, 0.76) == (3, collapsed.TURN)  # squares would lose more than means gain
+    assert tuned_to(monkeypatch, rates, 0.83, longest=collapsed.TURN) == (3, collapsed.TURN)
+    assert tuned_to(monkeypatch, {**rates, 3: 0.8}, 0.8) == (3, LONGEST)
+    assert tuned_to(monkeypatch, {**rates, 3: 0.97}, 0.97) == (3, collapsed.TURN)  # hardly anything to mend
+    assert tuned_to(monkeypatch, {1: 0.2, 2: 0.9}, 0.9) == (2, collapsed.TURN)  # parts that are long already
+
+
+def test_a_resumed_chain_keeps_its_turn(tmp_path: Path) -> None:
+    target = CollapsedTarget(laplace_of("isotropic"))
+    found = {}
+    for turn in (1.7, collapsed.TURN):
+        sampler = CollapsedSampler(target, 3, turn=turn)
+        for name, lengths in (("once", (6,)), ("resumed", (3, 6))):
+            for length in lengths:
+                plan = SamplingPlan(1.0, 2, length, 0)
+                draws = sample(target.posterior, sampler, plan, tmp_path / f"{name} {turn}")
+            found[name, turn] = np.array(draws.arrays).tobytes()
+        assert found["once", turn] == found["resumed", turn]
+    assert found["once", 1.7] != found["once", collapsed.TURN]
+
+
 # ---------------------------------------------------------------------- the right distribution
 
 
@@ -299,9 +388,11 @@ def by_quadrature() -> dict[str, float]:
     }
 
 
-def moments(directory: Path) -> dict[str, tuple[float, float]]:
+def moments(directory: Path, turn: float = collapsed.TURN) -> dict[str, tuple[float, float]]:
     laplace = laplace_at(Posterior(there_and_back()), Poses((0, 1), about_z(np.array([0.0, TURN])), np.zeros((2, 3))))
-    sampler = tune_target(CollapsedTarget(laplace), 0).sampler
+    tuned = tune_target(CollapsedTarget(laplace), 0, longest=collapsed.TURN).sampler
+    assert isinstance(tuned, CollapsedSampler)
+    sampler = replace(tuned, turn=turn)
     draws = sample(laplace.curvature.posterior, sampler, SamplingPlan(1.0, 1, 8000, 0), directory)
     row = np.asarray(draws.arrays[0])
     angle = 2.0 * (np.arctan2(row[:, 1, 3], row[:, 1, 0]) - np.arctan2(row[:, 0, 3], row[:, 0, 0]))
@@ -311,9 +402,10 @@ def moments(directory: Path) -> dict[str, tuple[float, float]]:
     return {name: mean_and_error(x) for name, x in zip(names, columns, strict=True)}
 
 
-def test_wide_and_uneven_against_quadrature(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turn", [collapsed.TURN, LONGEST])
+def test_wide_and_uneven_against_quadrature(tmp_path: Path, turn: float) -> None:
     exact = by_quadrature()
-    for name, (mean, error) in moments(tmp_path).items():
+    for name, (mean, error) in moments(tmp_path, turn).items():
         assert abs(mean - exact[name]) < 4.0 * error + 1e-3, name
         assert error < 0.05
 

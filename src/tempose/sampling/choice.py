@@ -108,7 +108,8 @@ class Problem:
         thin, warmup = self._trajectories(collapsed.WARMUP)
         if settings is not None:
             target = targets.target_of(self.laplace)
-            return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup), 1.0
+            turn = settings.get("turn", collapsed.TURN)
+            return collapsed.CollapsedSampler(target, settings["kicks"], thin, warmup, turn), 1.0
         tuned = targets.tune_collapsed(self.laplace, self.seed, thin=thin, warmup=warmup)
         return tuned.sampler, tuned.acceptance
 

@@ -62,8 +62,10 @@ if TYPE_CHECKING:
 
 KICKS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 TURN = 0.5 * math.pi  # from one draw to an independent one, for a Gaussian
-# chosen on: energy errors of simulated trajectories (1000 nodes; 300, 8°; planar; correlated), a grid, smallGrid3D, sphere2500
-SHORTER, FEW = 0.5, 4  # of a turn T in 3 to so many parts, k, the first and the last are of length T / (k + this)
+LONGEST = 1.15 * TURN  # beyond, squares of coordinates lose more than a tenth of their effective draws
+# chosen on: energy errors of simulated trajectories: 1000 nodes, seeds 12, 13; 10 000, 11 to 13; 30 000 and 100 000, 11, 12
+SHORTER = 0.92  # of an equal part: the first and the last of three or more
+RARELY_REJECTED = 0.95  # acceptance beyond which a longer turn is not worth pilots of its own
 JITTER = 0.15  # relative, of the turn: no mode is in step with it
 GLANCE, PILOT = 8, 48  # trajectories to judge a number of kicks by: to give it up, and to compare it
 PILOTS = 2  # chains that share these
@@ -187,16 +189,16 @@ class CollapsedTarget:
         potential = gradient(self.posterior.edge_blocks, state, self.posterior.workspace(), rows(len(state)))
         return state[:, :4], state[:, 4:7], float(potential)
 
-    def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
+    def chain(self, arrays: dict[str, Array], kicks: int, thin: int, turn: float = TURN) -> CollapsedChain:
         """A chain that begins at, or goes on from, a state."""
-        return CollapsedChain(self, arrays["y"], kicks, thin)
+        return CollapsedChain(self, arrays["y"], kicks, thin, turn)
 
 
 class CollapsedChain:
     """A running chain; see :class:`tempose.sampling.sampler.Chain`."""
 
-    def __init__(self, target: CollapsedTarget, y: Array, kicks: int, thin: int) -> None:
-        self.target, self.kicks, self.thin = target, kicks, thin
+    def __init__(self, target: CollapsedTarget, y: Array, kicks: int, thin: int, turn: float = TURN) -> None:
+        self.target, self.kicks, self.thin, self.turn = target, kicks, thin, turn
         self.point = target.at(y)
 
     def arrays(self) -> dict[str, Array]:
@@ -238,7 +240,7 @@ class CollapsedChain:
     def begin(self, rng: np.random.Generator) -> tuple[Array, float, float]:
         """The random numbers of a trajectory: velocity, time, and the level that decides on acceptance."""
         velocity = rng.standard_normal(len(self.point.y))
-        return velocity, TURN * (1.0 + JITTER * rng.uniform(-1.0, 1.0)), rng.random()
+        return velocity, self.turn * (1.0 + JITTER * rng.uniform(-1.0, 1.0)), rng.random()
 
     def end(self, point: Point, error: float, level: float) -> float:
         """Accept or reject where a trajectory has led; return the probability of acceptance."""
@@ -291,17 +293,16 @@ def kick_plan(turn: float, kicks: int, *, small: bool = True) -> tuple[Array, Ar
     To first order in W the energy error of a trajectory is that of the quadrature :math:`\sum_j w_j \dot W(t_j)` for
     :math:`\int \dot W\,dt` along the exact turn. For a cubic W, its leading term, :math:`\dot W` has the frequencies 1 and 3; so
     from two kicks on the trapezoidal weights get the smallest change that integrates these exactly. What is quartic, and what is
-    quadratic because the Hessian elsewhere is another, adds 2 and 4: where W is ``small``, so that few kicks do, the first and last
-    part are shorter and the weights of four integrate 2 exactly, too; three do nearly, at these times. Where W is not
-    small, errors are of higher order in it, and equal parts are better. Times and weights are symmetric, so the trajectory is
-    reversible.
+    quadratic because the Hessian elsewhere is another, adds 2 and 4: where W is ``small``, the first and last part of three or more
+    are a little shorter, which takes much of the error of 2 away. (Weights that integrate 2 exactly are further from equal, and
+    fail where a few directions are stiff, as in large graphs.) Where W is not small, equal parts are better. Times and weights are
+    symmetric, so the trajectory is reversible.
     """
-    uneven = small and 3 <= kicks <= FEW
     times = np.linspace(0.0, turn, kicks + 1)
-    if uneven:
-        end = turn / (kicks + SHORTER)
+    if small and kicks >= 3:
+        end = SHORTER * turn / kicks
         times[1:-1] = np.linspace(end, turn - end, kicks - 1)
-    return times, _weights(times, (1.0, 3.0, 2.0) if uneven and kicks > 3 else (1.0, 3.0) if kicks > 1 else ())
+    return times, _weights(times, (1.0, 3.0) if kicks > 1 else ())
 
 
 def _weights(times: Array, frequencies: tuple[float, ...]) -> Array:
@@ -328,19 +329,20 @@ class CollapsedSampler:
     kicks: int
     thin: int = 1
     warmup: int = WARMUP
+    turn: float = TURN
     name: str = "collapsed"
 
     def settings(self) -> dict[str, object]:
         """What decides the draws."""
-        return {"kicks": self.kicks, "thin": self.thin, "warmup": self.warmup}
+        return {"kicks": self.kicks, "turn": self.turn, "thin": self.thin, "warmup": self.warmup}
 
     def start(self, rng: np.random.Generator) -> Chain:
         """A chain that starts at a draw of the Gaussian approximation, shrunk if it would leave the chart."""
-        return self.target.chain({"y": inside(self.target, rng)}, self.kicks, self.thin)
+        return self.target.chain({"y": inside(self.target, rng)}, self.kicks, self.thin, self.turn)
 
     def resume(self, arrays: dict[str, Array]) -> Chain:
         """A chain that goes on from :meth:`CollapsedChain.arrays`."""
-        return self.target.chain(arrays, self.kicks, self.thin)
+        return self.target.chain(arrays, self.kicks, self.thin, self.turn)
 
     def advance(self, chains: Sequence[Any], rngs: Sequence[np.random.Generator]) -> list[Draw]:
         """The next draw of each of several chains: at the same time, if nothing but the place tells their targets apart."""
@@ -358,18 +360,25 @@ def inside(target: CollapsedTarget, rng: np.random.Generator) -> Array:
     return y * min(1.0, 1.0 / max(angle, 1e-300))
 
 
-def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
-    """The sampler with the number of kicks that pilot chains, side by side, found best, and how well it was accepted there.
+def tune_target(
+    target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: int = WARMUP, longest: float = LONGEST
+) -> Tuned:
+    """The sampler with the kicks and the turn that pilot chains, side by side, found best, and how well it was accepted there.
 
     With acceptance a, a fraction ``a / (2 − a)`` of independent proposals is effective. That per kick decides, times a once
     more, because acceptance varies from place to place: where it is low a chain sticks, and its worst coordinates with it.
+
+    A draw that is rejected is the last one again, so that draws a quarter of a turn apart have the correlation 1 − a. Where that
+    matters, and W is small, turns of three kicks or more, whose parts are short, are longer (:func:`longer_turn`), up to
+    ``longest``, if pilots find that worth it: the product of the effective draws of means and of squares decides.
     """
     streams_ = [streams.generator(seed, "tune", k) for k in range(PILOTS)]
     pilots = [(target.chain({"y": inside(target, rng)}, 1, 1), rng) for rng in streams_]
 
-    def judge(kicks: int, trajectories: int) -> float:
+    def judge(kicks: int, trajectories: int, turn: float = TURN) -> float:
         def rates(pilot: tuple[CollapsedChain, np.random.Generator]) -> list[float]:
             chain, rng = pilot
+            chain.turn = turn
             return [chain.sweep(rng, kicks) for _ in range(trajectories // PILOTS)]
 
         return float(np.mean(list(on_threads(rates, pilots))))
@@ -391,7 +400,28 @@ def tune_target(target: CollapsedTarget, seed: int, *, thin: int = 1, warmup: in
             best, acceptance, merit = kicks, rate, worth
         if rate > 0.9:
             break
-    return Tuned(CollapsedSampler(target, best, thin, warmup), acceptance)
+    turn = TURN
+    if target.is_small and best >= 3 and longest > TURN and 0.0 < acceptance < RARELY_REJECTED:
+        longer = min(longer_turn(acceptance), longest)
+        rate = judge(best, PILOT, longer)
+        if rate >= LEAST_ACCEPTANCE and math.prod(efficiency(rate, longer)) > math.prod(efficiency(acceptance, TURN)):
+            turn, acceptance = min(longer_turn(rate), longest), rate
+    return Tuned(CollapsedSampler(target, best, thin, warmup, turn), acceptance)
+
+
+def longer_turn(acceptance: float) -> float:
+    r"""The turn φ at which a chain's draws, rejected ones among them, are uncorrelated: :math:`1 - a + a \cos\varphi = 0`."""
+    return math.acos(max(1.0 - 1.0 / acceptance, -1.0))
+
+
+def efficiency(acceptance: float, turn: float) -> tuple[float, float]:
+    """Effective draws a draw of coordinates, and of their squares, for a Gaussian, were acceptance the same everywhere."""
+    wide = JITTER * turn
+    first = math.cos(turn) * math.sin(wide) / wide  # the mean of cos over the jitter, and of cos²
+    second = 0.5 + 0.5 * math.cos(2.0 * turn) * math.sin(2.0 * wide) / (2.0 * wide)
+    kept = (1.0 - acceptance + acceptance * one for one in (first, second))
+    means, squares = ((1.0 - one) / (1.0 + one) for one in kept)
+    return means, squares
 
 
 def axes_of(graph: PoseGraph) -> Axes:

@@ -414,7 +414,7 @@ def _are_settings(about: Mapping[str, Any]) -> bool:
     counts = [*each("kicks"), *each("steps"), *each("thin")]
     whole = all(type(n) is int and 1 <= n <= _MOST_STEPS for n in counts)
     warm = all(type(n) is int and 0 <= n <= _MOST_STEPS for n in each("warmup"))
-    sizes = [*each("step"), *each("betas")]
+    sizes = [*each("step"), *each("betas"), *each("turn")]
     return whole and warm and all(type(x) in (int, float) and 0.0 < x < math.inf for x in sizes)
 
 

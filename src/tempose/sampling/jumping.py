@@ -34,6 +34,7 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.sampling.collapsed import (
     LEAST_ACCEPTANCE,
+    TURN,
     WARMUP,
     CollapsedChain,
     CollapsedSampler,
@@ -176,7 +177,7 @@ def tune_jumping(
         return JumpingSampler(tuple(map(CollapsedTarget, framed)), tuple(kicks), regions, thin, warmup)
     targets, found = [], []
     for laplace in framed:
-        tuned = tune_collapsed(laplace, seed)
+        tuned = tune_collapsed(laplace, seed, longest=TURN)
         assert isinstance(tuned.sampler, CollapsedSampler)
         if tuned.acceptance < LEAST_ACCEPTANCE:
             raise NotApplicable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tempose.optimum.laplace import Laplace
-from tempose.sampling.collapsed import WARMUP, CollapsedTarget, tune_target
+from tempose.sampling.collapsed import LONGEST, WARMUP, CollapsedTarget, tune_target
 from tempose.sampling.sampler import Tuned
 from tempose.sampling.wrong_edges import RobustTarget
 
@@ -15,6 +15,8 @@ def target_of(laplace: Laplace) -> CollapsedTarget:
     return RobustTarget(laplace)
 
 
-def tune_collapsed(laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = WARMUP) -> Tuned:
+def tune_collapsed(
+    laplace: Laplace, seed: int, *, thin: int = 1, warmup: int = WARMUP, longest: float = LONGEST
+) -> Tuned:
     """The sampler for a Gaussian approximation, tuned; see :func:`tune_target`."""
-    return tune_target(target_of(laplace), seed, thin=thin, warmup=warmup)
+    return tune_target(target_of(laplace), seed, thin=thin, warmup=warmup, longest=longest)

@@ -26,7 +26,7 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.outliers.estimate import kept_problem
-from tempose.sampling.collapsed import CollapsedChain, CollapsedTarget, Point, frame_of
+from tempose.sampling.collapsed import TURN, CollapsedChain, CollapsedTarget, Point, frame_of
 from tempose.sampling.sampler import Cause
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class RobustTarget(CollapsedTarget):
         together = bool(all_tied(graph.edge_i, graph.edge_j, weights * precision.of_edges, precision.held))
         return together and precision.is_definite(weights, wxyz)
 
-    def chain(self, arrays: dict[str, Array], kicks: int, thin: int) -> CollapsedChain:
+    def chain(self, arrays: dict[str, Array], kicks: int, thin: int, turn: float = TURN) -> CollapsedChain:
         """A chain that begins at, or goes on from, a state."""
-        return RobustChain(self, arrays, kicks, thin)
+        return RobustChain(self, arrays, kicks, thin, turn)
 
 
 class RobustChain(CollapsedChain):
@@ -103,9 +103,11 @@ class RobustChain(CollapsedChain):
 
     target: RobustTarget
 
-    def __init__(self, target: RobustTarget, arrays: dict[str, Array], kicks: int, thin: int) -> None:
+    def __init__(
+        self, target: RobustTarget, arrays: dict[str, Array], kicks: int, thin: int, turn: float = TURN
+    ) -> None:
         self.given = target.given(arrays["weights"]) if "weights" in arrays else target.expected
-        super().__init__(target, arrays["y"], kicks, thin)
+        super().__init__(target, arrays["y"], kicks, thin, turn)
         self.point = self.evaluate(arrays["y"])
         self.position = arrays["position"] if "position" in arrays else self.point.state[:, 4:7].copy()
 
