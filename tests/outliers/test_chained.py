@@ -10,6 +10,8 @@ import pytest
 import tempose
 from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers import chained
 from tempose.outliers.em import repeated
 
 
@@ -75,3 +77,21 @@ def test_links_that_an_explanation_keeps_are_right_in_it():
         assert one.prior[kept].min() >= 1.0 - 1e-6
         assert np.all(one.prior[one.given_up] <= 1e-6)
         assert one.prior[~links].max() < 1.0 - 1e-6  # loop closures are left to themselves
+
+
+def test_poses_are_alike_if_no_node_lies_elsewhere() -> None:
+    """The comparison that stops at the first node says what counting all of them says; positions may not count."""
+    rng = np.random.default_rng(3)
+    turn, shift = rng.normal(0.0, 1.0, (6, 3)), rng.normal(0.0, 3.0, (6, 3))
+    found = []
+    for size in (0.0, 1e-3, 0.02, 0.1, 0.5):
+        for moved in range(6):  # one node, by more and more
+            w, t = turn.copy(), shift.copy()
+            w[moved] += size * rng.standard_normal(3)
+            t[moved] += size * rng.standard_normal(3)
+            found.append(Poses(tuple(range(6)), quat.exp(w), t))
+    for sigmas in ((0.01, 0.01), (0.001, 0.05), (0.01, float("nan"))):
+        views = chained._Views(found, sigmas)
+        alike = [[views.are_alike(a, b) for b in range(len(found))] for a in range(len(found))]
+        assert np.array_equal(alike, [views.apart_from(a) == 0.0 for a in range(len(found))])
+        assert 0.05 < np.mean(alike) < 0.95
