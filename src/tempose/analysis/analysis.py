@@ -27,7 +27,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
 from tempose.outliers.noise import Parameters
 from tempose.outliers.solutions import Weighing
-from tempose.outliers.verdicts import EdgeVerdicts
+from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts, one_wrong_of_each
 from tempose.sampling.draws import Draws
 
 _MOST_DRAWS = 100  # to average inlier probabilities over
@@ -273,7 +273,8 @@ class Analysis:
         """Which edges to distrust; ``None`` without a robust likelihood.
 
         The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one that the
-        Gaussian prediction from all the others gives. A bridge cannot be checked and keeps its prior.
+        Gaussian prediction from all the others gives; of edges in a row at most one is wrong. A bridge cannot be checked and keeps
+        its prior.
         """
         graph, likelihood = self.posterior.graph, self.posterior.likelihood
         if likelihood is None or self.parameters is None:
@@ -288,7 +289,8 @@ class Analysis:
             probability = np.mean(given, axis=0)
             probability[graph.bridges] = likelihood.prior[graph.bridges]
         else:
-            probability = self.edge_checks.inlier_probability(likelihood)
+            kept = likelihood.inlier_probability(self.posterior.energies(self.estimate)) > DISTRUSTED
+            probability = one_wrong_of_each(graph, kept, self.edge_checks.inlier_probability(likelihood))
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
         return EdgeVerdicts(graph, probability, self.parameters, self.noise_estimated)

@@ -67,6 +67,7 @@ class Doubt(StrEnum):
     COMPETING = "competing solutions"
     MANY_DISTRUSTED = "many edges distrusted"
     MOST_LOOPS = "most loop closures distrusted"
+    ONE_OF_MANY = "one of several edges is wrong"
     LOOSE_PARTS = "parts that one edge holds"
     CORRELATED = "correlated errors"
     SHARED = "shared errors"
@@ -228,6 +229,8 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         trust = Trust.NOT if off > FAR_OFF or off < 0.1 else Trust.CARE
         yield Finding(doubt, trust, off, ("--noise", "auto"))
     verdicts = analysis.verdicts
+    if verdicts is not None and len(verdicts.one_of):
+        yield Finding(Doubt.ONE_OF_MANY, Trust.NOT, len(verdicts.one_of))
     by_edge = (
         analysis.weighing is None or analysis.weighing.loose is not None
     )  # each wrong edge taken for a mistake of its own

@@ -51,6 +51,7 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         else f"{count} other solutions explain the measurements, too",
         Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted, each taken for a mistake of its own",
         Doubt.MOST_LOOPS: f"{value:.0f}% of the loop closures are distrusted, so that the map rests on consecutive edges",
+        Doubt.ONE_OF_MANY: f"one of {count} edges in a row is probably wrong, and nothing tells which",
         Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
         Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
         Doubt.SHARED: "edges that meet err alike, so error bars are too small",

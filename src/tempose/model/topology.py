@@ -111,6 +111,31 @@ def bridges(n: int, edge_i: Index, edge_j: Index) -> Index:
     return np.array(sorted(found), dtype=np.int64)
 
 
+def series(n: int, edge_i: Index, edge_j: Index) -> Index:
+    """Number (m,) of the row that each edge stands in: those without any two of which a component falls apart, but not without one.
+
+    Every cycle has all edges of a row or none. So edges that are not in a tree get random numbers, and one in the tree gets the
+    exclusive or of those whose cycles it is in: the same for those of a row, and for others once in 2⁶⁴. A bridge is a row of one.
+    """
+    first = np.unique(components(n, edge_i, edge_j), return_index=True)[1]
+    tree = spanning_forest(n, edge_i, edge_j, np.zeros(len(edge_i)), first)
+    label = np.random.default_rng(0).integers(1, np.iinfo(np.uint64).max, len(edge_i), dtype=np.uint64)
+    label[tree.edge[tree.edge >= 0]] = 0
+    at = np.zeros(n, dtype=np.uint64)
+    np.bitwise_xor.at(at, edge_i, label)
+    np.bitwise_xor.at(at, edge_j, label)
+    below, parent, edge, found = at.tolist(), tree.parent.tolist(), tree.edge.tolist(), label.tolist()
+    for node in tree.order[::-1].tolist():
+        if parent[node] >= 0:
+            found[edge[node]] = below[node]
+            below[parent[node]] ^= below[node]
+    label = np.array(found, dtype=np.uint64)
+    alone = np.flatnonzero(label == 0)
+    rows = np.unique(label, return_inverse=True)[1].astype(np.int64)
+    rows[alone] = len(label) + np.arange(len(alone))
+    return _renumber(rows)
+
+
 def _renumber(labels: AnyArray) -> Index:
     """Number labels by first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
