@@ -272,28 +272,40 @@ class Analysis:
     def verdicts(self) -> EdgeVerdicts | None:
         """Which edges to distrust; ``None`` without a robust likelihood.
 
-        The probability of an edge is the mean over the draws of that given the poses, or, without draws, the one that the
-        Gaussian prediction from all the others gives; of edges in a row at most one is wrong. A bridge cannot be checked and keeps
-        its prior.
+        The probability of an edge is the mean over the draws of that given the poses, or, without draws, what is predicted for it.
         """
         graph, likelihood = self.posterior.graph, self.posterior.likelihood
-        if likelihood is None or self.parameters is None:
+        if likelihood is None or self.draws is None or self.draws.n_draws < 2:
+            return self.predicted_verdicts
+        chosen = set(np.linspace(0, self.draws.n_draws - 1, _MOST_DRAWS).astype(int).tolist())
+        given = [
+            likelihood.inlier_probability(self.posterior.energies(Poses(self.estimate.ids, wxyz, position)))
+            for k, (wxyz, position) in enumerate(self.draws)
+            if k in chosen
+        ]
+        probability = np.mean(given, axis=0)
+        probability[graph.bridges] = likelihood.prior[graph.bridges]
+        return self._verdicts(probability)
+
+    @cached_property
+    def predicted_verdicts(self) -> EdgeVerdicts | None:
+        """The same by the Gaussian prediction of each edge from all the others, draws or not.
+
+        Of edges in a row at most one is wrong. A bridge cannot be checked and keeps its prior.
+        """
+        likelihood = self.posterior.likelihood
+        if likelihood is None:
             return None
-        if self.draws is not None and self.draws.n_draws >= 2:
-            chosen = set(np.linspace(0, self.draws.n_draws - 1, _MOST_DRAWS).astype(int).tolist())
-            given = [
-                likelihood.inlier_probability(self.posterior.energies(Poses(self.estimate.ids, wxyz, position)))
-                for k, (wxyz, position) in enumerate(self.draws)
-                if k in chosen
-            ]
-            probability = np.mean(given, axis=0)
-            probability[graph.bridges] = likelihood.prior[graph.bridges]
-        else:
-            kept = likelihood.inlier_probability(self.posterior.energies(self.estimate)) > DISTRUSTED
-            probability = one_wrong_of_each(graph, kept, self.edge_checks.inlier_probability(likelihood))
+        kept = likelihood.inlier_probability(self.posterior.energies(self.estimate)) > DISTRUSTED
+        alone = self.edge_checks.inlier_probability(likelihood)
+        return self._verdicts(one_wrong_of_each(self.posterior.graph, kept, alone))
+
+    def _verdicts(self, probability: Array) -> EdgeVerdicts | None:
+        if self.parameters is None:
+            return None
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
-        return EdgeVerdicts(graph, probability, self.parameters, self.noise_estimated)
+        return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""

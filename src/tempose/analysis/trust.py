@@ -228,9 +228,9 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         # error bars that are too wide mislead nobody, but ten times too wide they say nothing
         trust = Trust.NOT if off > FAR_OFF or off < 0.1 else Trust.CARE
         yield Finding(doubt, trust, off, ("--noise", "auto"))
-    verdicts = analysis.verdicts
-    if verdicts is not None and len(verdicts.one_of):
-        yield Finding(Doubt.ONE_OF_MANY, Trust.NOT, len(verdicts.one_of))
+    verdicts, predicted = analysis.verdicts, analysis.predicted_verdicts
+    if predicted is not None and len(predicted.one_of):
+        yield Finding(Doubt.ONE_OF_MANY, Trust.NOT, len(predicted.one_of))
     by_edge = (
         analysis.weighing is None or analysis.weighing.loose is not None
     )  # each wrong edge taken for a mistake of its own
