@@ -497,5 +497,23 @@ def test_precise_edges_of_three_concentrations_each_are_normalised_by_the_same_t
     exact = likelihood._log_mean_over_rotations(values, tail)
     turned = np.linalg.qr(rng.standard_normal((60, 3, 3)))[0]
     matrices = turned @ (values[:, :, None] * np.swapaxes(turned, 1, 2))
-    found = likelihood._log_integral(matrices, tail, np.full(60, 3.0), np.zeros(60))
+    rays = likelihood.Rays(likelihood._of_axes(matrices))
+    found = rays.log_integral(np.zeros(60), tail, np.full(60, 3.0), np.zeros(60))
     assert np.abs(found - exact).max() < error
+
+
+@pytest.mark.parametrize("tail", [0.125, 1.0, 4.0, 16.0, math.inf])
+def test_three_concentrations_of_any_noise_are_normalised_by_a_table_along_their_ray(tail: float) -> None:
+    rng = np.random.default_rng(1)
+    values = 10.0 ** rng.uniform(-6.0, 3.0, (40, 3))
+    values[:3, 0] = 0.0  # nothing is known of one axis
+    turns, moves, sigma = np.where(values[:, 0] > 0.0, 3.0, 2.0), np.arange(40) % 2 * 3.0, rng.choice([0.4, 1.0, 7.0], 40)
+    exact = np.empty(40)
+    for k in range(40):
+        level = values[k : k + 1] / sigma[k] ** 2
+        exact[k] = likelihood._log_mean_over_rotations(level, tail, float(turns[k]), float(moves[k]))[0]
+    rays = likelihood.Rays(values)
+    found = rays.log_integral(-2.0 * np.log(sigma), tail, turns, moves)
+    assert np.abs(found - exact).max() < 1e-6
+    some = rays.log_integral(np.full(40, 1.3), tail, turns, moves)  # what is asked for first changes nothing
+    assert np.array_equal(likelihood.Rays(values).log_integral(np.full(40, 1.3), tail, turns, moves), some)

@@ -85,6 +85,7 @@ _FEW = 4  # different concentrations whose normaliser is integrated one by one; 
 _LOWEST, _HIGHEST, _SPACING = 1e-4, 1e14, 0.1  # concentrations of the table, and the spacing of their logarithms
 _NARROW = 1e4  # concentrations above it (σ < 0.8°) are joined to one: an error of the logarithm of 2e-3 for ν = 1, 1e-4 for ν = 4
 _STEP = 0.15  # of the trapezoidal rule in log u: an error of exp(−π²/step) or less
+_KNOTS, _TOGETHER = 0.2, 2048  # spacing of the table of rays, and how many are integrated at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +266,7 @@ class _Measured(NamedTuple):
     known: Mask  # (m, 3)
     rank: Array  # (m,)
     half_log_det: Array  # (m,)
+    rays: Rays | None  # of concentrations that differ from axis to axis
     last: dict[tuple[float, ...], tuple[Array, Array, Array]]
 
     @classmethod
@@ -274,7 +276,8 @@ class _Measured(NamedTuple):
         known = values > 0.0
         half_log_det = 0.5 * np.sum(np.log(np.where(known, values, 1.0)), axis=1)
         wide = np.where(graph.is_absolute, absolute_sigma, np.nan) if absolute_sigma else None
-        return cls(wide, values, seen, known, rank, half_log_det, {})
+        rays = None if graph.concentration.ndim == 1 else Rays(_of_axes(graph.concentration))
+        return cls(wide, values, seen, known, rank, half_log_det, rays, {})
 
 
 _measured: weakref.WeakKeyDictionary[PoseGraph, _Measured] = weakref.WeakKeyDictionary()
@@ -297,7 +300,10 @@ def _densities(
     variance = np.square(scales[1])[..., None] / np.where(m.known, m.values, np.inf)
     log_outlier = _log_wide(m.seen, np.sqrt(wide[:, None] ** 2 + _WIDER**2 * variance), m.known)
     turns = graph.ranks[0]
-    log_integral = _log_integral(_scaled(graph.concentration, scales[0]), tail, turns, m.rank, graph.is_planar)
+    if m.rays is None:
+        log_integral = _log_integral(_scaled(graph.concentration, scales[0]), tail, turns, m.rank, graph.is_planar)
+    else:
+        log_integral = m.rays.log_integral(-2.0 * np.log(scales[0]) * np.ones(graph.n_edges), tail, turns, m.rank)
     found = m.half_log_det - m.rank * np.log(scales[1]) - log_integral, log_outlier, turns + m.rank
     m.last.clear()
     if level is not None:
@@ -306,9 +312,8 @@ def _densities(
 
 
 def _scaled(concentration: Array, scale: float | Array) -> Array:
-    """Concentrations with σ multiplied by one factor, or by one for each edge (m,)."""
-    factor = np.asarray(scale, float) ** -2.0
-    return concentration * (factor.reshape(-1, *(1,) * (concentration.ndim - 1)) if factor.ndim else factor)
+    """Concentrations (m,) with σ multiplied by one factor, or by one for each edge (m,)."""
+    return np.asarray(concentration * np.asarray(scale, float) ** -2.0)
 
 
 def outlier_spread(graph: PoseGraph) -> float:
@@ -379,41 +384,80 @@ def _translations(graph: PoseGraph, center: Array) -> tuple[Array, Array, Array]
 
 
 def _log_integral(concentration: Array, tail: float, turns: Array, moves: Array, planar: bool = False) -> Array:
-    """Logarithm (m,) of the integral of ``exp(−core)`` of ``turns + moves`` numbers.
+    """Logarithm (m,) of the integral of ``exp(−core)`` of ``turns + moves`` numbers, for one concentration (m,) each.
 
     It is the mean over all rotations, and the integral over ``moves`` (m,) translations of unit precision.
     """
     out = np.zeros(len(concentration))
     for count in np.unique(moves):
         here = moves == count
-        out[here] = _log_integral_of_alike(concentration[here], tail, turns[here], float(count), planar)
+        out[here] = _log_integral_of_alike(concentration[here], tail, float(count), planar)
     return out
 
 
-def _log_integral_of_alike(concentration: Array, tail: float, turns: Array, moves: float, planar: bool) -> Array:
+def _log_integral_of_alike(concentration: Array, tail: float, moves: float, planar: bool) -> Array:
     """:func:`_log_integral` of edges that measure equally many translations."""
     axes = 1 if planar else 3
-    if concentration.ndim == 1:
-        unique, where = np.unique(concentration, return_inverse=True)
-        if len(unique) <= _FEW or math.isinf(tail):
-            values = np.repeat(unique[:, None], axes, axis=1)
-            turned = np.where(unique > 0.0, float(axes), 0.0)
-            return _by_turns(values, tail, turned, moves)[where]
-        out = _isotropic(unique, tail, axes, moves)
-        if unique[0] == 0.0:
-            out[0] = _log_mean_over_rotations(np.zeros((1, axes)), tail, 0.0, moves)[0]
-        return out[where]
-    values = np.maximum(concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration), 0.0)
-    if math.isinf(tail):
-        return _log_mean_over_rotations(values, tail, moves=moves)
-    sure = values.min(axis=1) > _NARROW
-    if sure.sum() <= _FEW:
-        return _by_turns(values, tail, turns, moves)
-    out = np.empty(len(values))
-    # where the sphere is as good as flat only the product of the three concentrations counts
-    out[sure] = _isotropic(np.exp(np.log(values[sure]).mean(axis=1)), tail, 3, moves)
-    out[~sure] = _by_turns(values[~sure], tail, turns[~sure], moves)
-    return out
+    unique, where = np.unique(concentration, return_inverse=True)
+    if len(unique) <= _FEW or math.isinf(tail):
+        values = np.repeat(unique[:, None], axes, axis=1)
+        turned = np.where(unique > 0.0, float(axes), 0.0)
+        return _by_turns(values, tail, turned, moves)[where]
+    out = _isotropic(unique, tail, axes, moves)
+    if unique[0] == 0.0:
+        out[0] = _log_mean_over_rotations(np.zeros((1, axes)), tail, 0.0, moves)[0]
+    return out[where]
+
+
+def _of_axes(concentration: Array) -> Array:
+    """Concentrations along three axes (m, 3) of those along the axes of a frame, or of matrices (m, 3, 3)."""
+    return np.maximum(concentration if concentration.ndim == 2 else np.linalg.eigvalsh(concentration), 0.0)
+
+
+class Rays:
+    """The same for concentrations along three axes (m, 3), which a noise level multiplies all alike.
+
+    So an edge needs the mean of ``exp(−eʸ νᵀΛν)`` over all rotations as a function of y alone, whatever the noise and the tail. It
+    is tabulated where it is asked for, and interpolated from six knots: to 10⁻⁶.
+    """
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+        self._found: dict[int, Array] = {}
+
+    def log_integral(self, y: Array, tail: float, turns: Array, moves: Array) -> Array:
+        """Logarithm (m,) of the integral of ``exp(−core)`` as in :func:`_log_integral`, of concentrations times eʸ, y (m,)."""
+        if math.isinf(tail):
+            exact = _log_mean_of_exponential(self.values * np.exp(y)[:, None])
+            return np.asarray(exact + 0.5 * moves * _LOG_2PI)
+        out, least = np.zeros(len(self.values)), self.values.min(axis=1)
+        sure = np.log(least, where=least > 0.0, out=np.full(len(least), -np.inf)) + y > math.log(_NARROW)
+        for count in np.unique(moves):
+            # where the sphere is as good as flat only the product of the three concentrations counts
+            here = sure & (moves == count)
+            mean = np.exp(np.log(self.values[here]).mean(axis=1) + y[here])
+            out[here] = _isotropic(mean, tail, 3, float(count)) if np.any(here) else 0.0
+        for level, turned, count in np.unique(np.stack([y, turns, moves])[:, ~sure], axis=1).T:
+            rows = np.flatnonzero(~sure & (y == level) & (turns == turned) & (moves == count))
+            weight, w = _mixture(tail, turned, count)
+            for some in np.split(rows, np.arange(_TOGETHER, len(rows), _TOGETHER)):
+                out[some] = special.logsumexp(weight[:, None] + self._at(np.log(w) + level, some), axis=0)
+        return out
+
+    def _at(self, y: Array, rows: Index) -> Array:
+        """Logarithms (k, r) of the means at y (k,), of some edges (r,)."""
+        first = np.floor(y / _KNOTS).astype(np.int64) - 2
+        lowest, highest = int(first.min()), int(first.max()) + 5
+        for knot in range(lowest, highest + 1):
+            if knot not in self._found:
+                self._found[knot] = _log_mean_of_exponential(self.values * math.exp(knot * _KNOTS))
+        table = np.stack([self._found[knot][rows] for knot in range(lowest, highest + 1)])
+        part, out = y / _KNOTS - first, np.zeros((len(y), len(rows)))
+        for k in range(6):
+            others = [j for j in range(6) if j != k]
+            share = np.prod([(part - j) / (k - j) for j in others], axis=0)
+            out += share[:, None] * table[first - lowest + k]
+        return out
 
 
 def _by_turns(values: Array, tail: float, turns: Array, moves: float) -> Array:
@@ -460,7 +504,17 @@ def _log_mean_over_rotations(
     """
     if math.isinf(tail):
         return _log_mean_of_exponential(concentrations) + 0.5 * moves * _LOG_2PI
-    shape = 0.5 * (tail + (concentrations.shape[1] if turns is None else turns) + moves)
+    weight, w = _mixture(tail, concentrations.shape[1] if turns is None else turns, moves)
+    out = np.empty(len(concentrations))
+    for k in range(0, len(out), 256):
+        scaled = w[:, None] * concentrations[k : k + 256, None, :]
+        out[k : k + 256] = special.logsumexp(weight + _log_mean_of_exponential(scaled), axis=1)
+    return out
+
+
+def _mixture(tail: float, turns: float, moves: float) -> tuple[Array, Array]:
+    """Logarithms of the weights (k,) of that trapezoidal rule, and the precisions (k,) that it is a mixture of."""
+    shape = 0.5 * (tail + turns + moves)
     # to the right the integrand falls like exp(−u); to the left like u^(ν_t/2) at first, and like u^α where 2u/ν_t < ε
     center = math.log(shape)
     low = max(center - 72.0 / tail, math.log(0.5 * tail * LEAST_WEIGHT) - 40.0 / shape)
@@ -469,11 +523,7 @@ def _log_mean_over_rotations(
     u = np.exp(x)
     w = (2.0 / tail) * u + LEAST_WEIGHT
     weight = shape * x - u - special.gammaln(shape) + math.log(_STEP) + 0.5 * moves * (_LOG_2PI - np.log(w))
-    out = np.empty(len(concentrations))
-    for k in range(0, len(out), 256):
-        scaled = w[:, None] * concentrations[k : k + 256, None, :]
-        out[k : k + 256] = special.logsumexp(weight + _log_mean_of_exponential(scaled), axis=1)
-    return out
+    return weight, w
 
 
 def _log_mean_of_exponential(concentrations: Array) -> Array:

@@ -24,7 +24,9 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 from tempose.optimum.hessian import Curvature
+from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import lowered
+from tempose.optimum.prediction import predictions
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.beliefs import Beliefs, current_beliefs, log_odds, log_score
 from tempose.outliers.clusters import FEW, KINDS, Clusters
@@ -39,7 +41,7 @@ from tempose.outliers.sequence import Sequence
 _MUCH_WIDER = 4.0  # times the noise that triangles show
 _NARROWER, _WIDER = 1.5, 2.0  # times the noise that ladders show, at most
 _TREES, _FEW_TREES = 40, 10  # random ones, in a search and in a survey
-_MOST_CLOSED = 40  # clusters, the largest, that a survey believes or gives up one by one
+_MOST_CLOSED = 40  # clusters that a survey believes or gives up one by one
 _ALL_CLOSED = 200_000  # nodes in a sweep of these together: beyond, fewer clusters, and one start
 _RUNGS = (0.9, 0.999, 0.999999)  # trust in links with which explanations are searched for: log odds of 2, 7 and 14
 _POOLED = 60  # of each of these, weighed by the trust that is asked for
@@ -316,15 +318,13 @@ class ExplanationSearch(Reader):
 
         On long ways drift is many times what an edge that fits may miss by: no tree closes a loop, and nothing draws it together.
         """
-        best, clusters, graph = start, self.clusters, self.sequence.graph
-        largest = np.argsort(-clusters.size, kind="stable")[: min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)]
-        largest = largest[clusters.size[largest] > 1]
+        best, clusters, tried = start, self.clusters, self._worth_closing(start)
         closed, idle = None, np.zeros(clusters.count, dtype=bool)  # what would not change this one
         for _ in range(_SWEEPS):
             before = best
-            for c in self.rng.permutation(largest).tolist():
+            for c in self.rng.permutation(tried).tolist():
                 if closed is not best:
-                    closed, idle = best, self._held_by_others(best, largest)
+                    closed, idle = best, self._held_by_others(best, tried)
                 if idle[c]:
                     continue
                 idle[c] = True
@@ -336,6 +336,31 @@ class ExplanationSearch(Reader):
             if best is before:
                 break
 
+    def _worth_closing(self, one: Candidate) -> Index:
+        """Clusters to believe or to give up one by one: the largest, and of lone loop closures those that miss by the least.
+
+        That is measured by what an explanation predicts for them, in which drift adds up.
+        """
+        clusters, graph = self.clusters, self.sequence.graph
+        several, alone = np.flatnonzero(clusters.size > 1), np.flatnonzero(clusters.size == 1)
+        several = several[np.argsort(-clusters.size[several], kind="stable")]
+        most = min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)
+        if len(several) < most < clusters.count:
+            edges = np.array([clusters.members[c][0] for c in alone.tolist()])
+            alone = alone[np.argsort(self._misses(one)[edges], kind="stable")]
+        return np.concatenate([several, alone])[:most]
+
+    def _misses(self, one: Candidate) -> Array:
+        """z² per number (m,) of what an explanation's least squares predicts for every edge; infinite where it predicts nothing."""
+        graph, kept = self.sequence.graph, self._kept(one, one.believed)
+        poses = self._least_squares(one, one.believed)
+        found = None if poses is None else Projection.at(graph, poses, kept.astype(float))
+        if poses is None or found is None:
+            return np.full(graph.n_edges, math.inf)
+        sigma = Laplace(found.curvature, poses, 1.0, found.factor, exact=False).edge_covariances()
+        z2, freedom = predictions(graph, poses, sigma, kept.astype(float)).distance
+        return np.where(freedom > 0, z2 / np.maximum(freedom, 1), math.inf)
+
     def _least_squares(self, one: Candidate, believed: Mask) -> Poses | None:
         """Poses that close what is believed, from those of an explanation and without the links that it gives up."""
         kept = self.sequence.graph.with_edges(self._kept(one, believed))
@@ -344,9 +369,15 @@ class ExplanationSearch(Reader):
         return lowered(Curvature(Posterior(kept)), one.poses, max_steps=_STEPS, least_gain=_LITTLE)
 
     def _kept(self, one: Candidate, believed: Mask) -> Mask:
-        """Edges (m,) of what is believed and of the links that an explanation does not give up."""
-        edges = self.clusters.spread(believed, True)
+        """Edges (m,) of what is believed and of the links that an explanation does not give up, or that alone hold a part."""
+        graph, edges = self.sequence.graph, self.clusters.spread(believed, True)
         edges[one.given_up] = False
+        part = graph.with_edges(edges).component
+        for link in one.given_up.tolist():
+            a, b = part[graph.edge_i[link]], part[graph.edge_j[link]]
+            if a != b:
+                edges[link] = True
+                part = np.where(part == b, a, part)
         return edges
 
     def _held_by_others(self, one: Candidate, among: Index) -> Mask:
