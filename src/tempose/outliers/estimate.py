@@ -164,7 +164,9 @@ def _solve_long(
         options = replace(options, least_scales=least)
     fits = [fitted(poses, options) for poses in (*first, *_starts(graph, own, rng, "chordal", hints, True))]
     near = replace(options, outlier_sigma=stated_spread)
-    fits += [fitted(found.poses, near) for found in believable(fits)[:_MOST_UNTRUSTING]]
+    # whoever calls many edges wrong looks improbable where wrong translations may be long: the likeliest is always asked again
+    again = [*believable(fits)[:_MOST_UNTRUSTING], fits[len(first) - 1]]
+    fits += [fitted(found.poses, near) for found in dict.fromkeys(again)]
     options = replace(options, outlier_sigma=believable(fits)[0].parameters.outlier_sigma)
     fits.append(fitted(rejoined(believable(fits)[0], bones), options))
     fits += [fitted(poses, options) for poses in _softened(graph, believable(fits)[0], options, own, links)]

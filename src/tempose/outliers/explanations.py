@@ -318,11 +318,10 @@ class ExplanationSearch(Reader):
 
         On long ways drift is many times what an edge that fits may miss by: no tree closes a loop, and nothing draws it together.
         """
-        best, clusters, tried = start, self.clusters, self._worth_closing(start)
-        closed, idle = None, np.zeros(clusters.count, dtype=bool)  # what would not change this one
+        best, closed, idle = start, None, np.zeros(self.clusters.count, dtype=bool)  # what would not change this one
         for _ in range(_SWEEPS):
-            before = best
-            for c in self.rng.permutation(tried).tolist():
+            before, tried = best, self._worth_closing(best)
+            for c in tried.tolist():
                 if closed is not best:
                     closed, idle = best, self._held_by_others(best, tried)
                 if idle[c]:
@@ -337,18 +336,18 @@ class ExplanationSearch(Reader):
                 break
 
     def _worth_closing(self, one: Candidate) -> Index:
-        """Clusters to believe or to give up one by one: the largest, and of lone loop closures those that miss by the least.
+        """Clusters to believe or to give up one by one: the largest in any order, then lone loop closures that miss by the least.
 
-        That is measured by what an explanation predicts for them, in which drift adds up.
+        That is measured by what an explanation predicts for them, in which drift adds up. So what nothing contradicts yet but drift
+        is believed before what would bend the chain more.
         """
-        clusters, graph = self.clusters, self.sequence.graph
+        clusters, most = self.clusters, min(_MOST_CLOSED, _ALL_CLOSED // self.sequence.graph.n_nodes)
         several, alone = np.flatnonzero(clusters.size > 1), np.flatnonzero(clusters.size == 1)
-        several = several[np.argsort(-clusters.size[several], kind="stable")]
-        most = min(_MOST_CLOSED, _ALL_CLOSED // graph.n_nodes)
-        if len(several) < most < clusters.count:
+        several = several[np.argsort(-clusters.size[several], kind="stable")][:most]
+        if len(alone) and len(several) < most:
             edges = np.array([clusters.members[c][0] for c in alone.tolist()])
             alone = alone[np.argsort(self._misses(one)[edges], kind="stable")]
-        return np.concatenate([several, alone])[:most]
+        return np.concatenate([self.rng.permutation(several), alone[: most - len(several)]])
 
     def _misses(self, one: Candidate) -> Array:
         """z² per number (m,) of what an explanation's least squares predicts for every edge; infinite where it predicts nothing."""
@@ -547,8 +546,8 @@ class ExplanationSearch(Reader):
         turn = 2.0 * float((level.rot * np.sum(error**2, axis=1))[fits].sum()) / (spare * turns)
         move = 2.0 * float((level.trans * np.sum(shift**2, axis=1))[fits].sum()) / (spare * graph.dimension)
         found = self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
-        if self._shown is None:
-            return found
+        if self._shown is None:  # wrong edges that are believed must not make room for more
+            return min(found[0], _WIDER * self.sigma_rot), min(found[1], _WIDER * self.sigma_trans)
         rot, trans = (
             float(np.clip(one, of / _NARROWER, of * _WIDER)) for one, of in zip(found, self._shown, strict=True)
         )
