@@ -507,7 +507,11 @@ def test_three_concentrations_of_any_noise_are_normalised_by_a_table_along_their
     rng = np.random.default_rng(1)
     values = 10.0 ** rng.uniform(-6.0, 3.0, (40, 3))
     values[:3, 0] = 0.0  # nothing is known of one axis
-    turns, moves, sigma = np.where(values[:, 0] > 0.0, 3.0, 2.0), np.arange(40) % 2 * 3.0, rng.choice([0.4, 1.0, 7.0], 40)
+    turns, moves, sigma = (
+        np.where(values[:, 0] > 0.0, 3.0, 2.0),
+        np.arange(40) % 2 * 3.0,
+        rng.choice([0.4, 1.0, 7.0], 40),
+    )
     exact = np.empty(40)
     for k in range(40):
         level = values[k : k + 1] / sigma[k] ** 2

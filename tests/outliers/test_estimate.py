@@ -97,6 +97,28 @@ def test_a_survey_closes_the_loops_of_a_long_way(closing: bool, monkeypatch: pyt
         assert min(least) > 1.2  # of σ, which errors with a memory exceed
 
 
+@pytest.mark.parametrize("memory", [0.9, 0.97])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_survey_closes_lone_loops_of_a_long_way(memory: float, alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eleven right loop closures in 480 steps, each by itself and hidden by drift, and ten wrong ones."""
+    graph, truth = walk(2, memory, planar=True, steps=480)
+    loops = np.flatnonzero(np.abs(graph.edge_i - graph.edge_j) > 1)
+    kept = np.ones(graph.n_edges, dtype=bool)
+    kept[loops] = np.arange(len(loops)) % 7 == 0
+    bad = replace_loops(graph.with_edges(kept), truth, 0.5, "independent", seed=2)
+    search = searching(bad.graph)
+    if not alone:  # negative control: only clusters of several edges are closed
+        monkeypatch.setattr(search, "_worth_closing", lambda one: np.flatnonzero(search.clusters.size > 1))
+    found = search.survey([grow_from_chain(search.sequence).poses])
+    right = found.fits[~search.sequence.is_link & ~bad.is_wrong]
+    if not alone:
+        assert right.sum() <= 5
+        return
+    assert right.sum() >= 10 and len(right) == 11
+    assert not np.any(found.fits & bad.is_wrong)
+    assert len(found.given_up) == 0
+
+
 @pytest.mark.parametrize("wrong_links", [0.0, 0.08])
 def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(
     wrong_links: float, monkeypatch: pytest.MonkeyPatch

@@ -336,10 +336,10 @@ class ExplanationSearch(Reader):
                 break
 
     def _worth_closing(self, one: Candidate) -> Index:
-        """Clusters to believe or to give up one by one: the largest in any order, then lone loop closures that miss by the least.
+        """Clusters to believe or to give up one by one, in any order, but of lone loop closures first those that miss by the least.
 
         That is measured by what an explanation predicts for them, in which drift adds up. So what nothing contradicts yet but drift
-        is believed before what would bend the chain more.
+        is believed before what would bend the chain more. If clusters are too many, the largest are tried.
         """
         clusters, most = self.clusters, min(_MOST_CLOSED, _ALL_CLOSED // self.sequence.graph.n_nodes)
         several, alone = np.flatnonzero(clusters.size > 1), np.flatnonzero(clusters.size == 1)
@@ -347,7 +347,10 @@ class ExplanationSearch(Reader):
         if len(alone) and len(several) < most:
             edges = np.array([clusters.members[c][0] for c in alone.tolist()])
             alone = alone[np.argsort(self._misses(one)[edges], kind="stable")]
-        return np.concatenate([self.rng.permutation(several), alone[: most - len(several)]])
+        alone = alone[: most - len(several)]
+        tried = self.rng.permutation(np.concatenate([several, alone]))
+        tried[clusters.size[tried] == 1] = alone
+        return tried
 
     def _misses(self, one: Candidate) -> Array:
         """z² per number (m,) of what an explanation's least squares predicts for every edge; infinite where it predicts nothing."""
