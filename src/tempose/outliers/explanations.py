@@ -549,8 +549,11 @@ class ExplanationSearch(Reader):
         turn = 2.0 * float((level.rot * np.sum(error**2, axis=1))[fits].sum()) / (spare * turns)
         move = 2.0 * float((level.trans * np.sum(shift**2, axis=1))[fits].sum()) / (spare * graph.dimension)
         found = self.sigma_rot * np.sqrt(turn), self.sigma_trans * np.sqrt(move)
-        if self._shown is None:  # wrong edges that are believed must not make room for more
-            return min(found[0], _WIDER * self.sigma_rot), min(found[1], _WIDER * self.sigma_trans)
+        if self._shown is None:
+            most = (
+                _WIDER if self.is_long else math.inf
+            )  # wrong edges that a survey believes must not make room for more
+            return min(found[0], most * self.sigma_rot), min(found[1], most * self.sigma_trans)
         rot, trans = (
             float(np.clip(one, of / _NARROWER, of * _WIDER)) for one, of in zip(found, self._shown, strict=True)
         )
