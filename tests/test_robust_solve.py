@@ -53,6 +53,15 @@ def test_wrong_edges_are_found_and_the_poses_are_those_of_the_others(problem, so
     assert pose_errors(plain.estimate, made.truth).mean_rotation_deg > 3.0 * errors[0]
     assert f"{wrong.sum()} of {graph.n_edges} edges distrusted; worst: " in solution.summary()
     assert "noise estimated: σ = " in solution.summary()
+    assert f"{100.0 * verdicts.inlier_probability.mean():.3g} % of the edges" in solution.summary()
+
+
+def test_noise_that_too_little_checks_is_called_stated(solution):
+    kept = replace(solution.verdicts.parameters, kept=("rotation_scale",), rotation_scale=1.0, translation_scale=1.0)
+    found = describe.noise(replace(solution.verdicts, parameters=kept))
+    assert found.startswith("noise as stated (too little checks it): σ = ")
+    one = replace(kept, translation_scale=1.1)  # negative control: one of the two is estimated
+    assert describe.noise(replace(solution.verdicts, parameters=one)).startswith("noise estimated: σ = ")
 
 
 def test_covariances_are_those_of_the_kept_edges(problem, solution):

@@ -89,12 +89,15 @@ def estimated_noise(graph: PoseGraph, p: Parameters) -> str:
 
 
 def noise(verdicts: EdgeVerdicts) -> str:
-    """The noise of a robust solve, and the share of its inliers."""
+    """The noise of a robust solve, and the share of its inliers, of all edges by their verdicts."""
     p = verdicts.parameters
     core = "Gaussian" if math.isinf(p.tail) else f"heavy-tailed (ν = {p.tail:g})"
+    told = "estimated" if verdicts.estimated else "as given"
+    if verdicts.estimated and p.kept and p.rotation_scale == p.translation_scale == 1.0:
+        told = "as stated (too little checks it)"
     return (
-        f"noise {'estimated' if verdicts.estimated else 'as given'}: {noise_levels(verdicts.graph)} per axis; inliers are {core}, "
-        f"{100.0 * p.inlier_probability:.3g} % of the edges"
+        f"noise {told}: {noise_levels(verdicts.graph)} per axis; inliers are {core}, "
+        f"{100.0 * float(np.mean(verdicts.inlier_probability)):.3g} % of the edges"
     )
 
 

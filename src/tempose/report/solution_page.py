@@ -374,7 +374,7 @@ def _distrust_verdict(verdicts: EdgeVerdicts, is_contested: bool) -> list[Fact]:
     p = verdicts.parameters.inlier_probability
     return [
         Fact("distrusted edges", str(count) if count else "none", distrusted, tone),
-        Fact("estimated noise" if verdicts.estimated else "noise", describe.noise_levels(verdicts.graph), noise),
+        Fact("noise", describe.noise_levels(verdicts.graph), noise),
         Fact("share of inliers", f"{p:.3g}", "prior probability of an edge without one of its own"),
     ]
 
