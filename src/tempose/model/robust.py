@@ -423,6 +423,7 @@ class Rays:
 
     def __init__(self, values: Array) -> None:
         self.values = values
+        self._ends = np.arange(_TOGETHER, len(values), _TOGETHER)
         self._found: dict[int, Array] = {}
 
     def log_integral(self, y: Array, tail: float, turns: Array, moves: Array) -> Array:
@@ -450,7 +451,8 @@ class Rays:
         lowest, highest = int(first.min()), int(first.max()) + 5
         for knot in range(lowest, highest + 1):
             if knot not in self._found:
-                self._found[knot] = _log_mean_of_exponential(self.values * math.exp(knot * _KNOTS))
+                some = np.split(self.values * math.exp(knot * _KNOTS), self._ends)
+                self._found[knot] = np.concatenate([_log_mean_of_exponential(one) for one in some])
         table = np.stack([self._found[knot][rows] for knot in range(lowest, highest + 1)])
         part, out = y / _KNOTS - first, np.zeros((len(y), len(rows)))
         for k in range(6):
