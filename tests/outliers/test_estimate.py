@@ -119,6 +119,22 @@ def test_a_survey_closes_lone_loops_of_a_long_way(memory: float, alone: bool, mo
     assert len(found.given_up) == 0
 
 
+@pytest.mark.parametrize("is_long", [True, False])
+def test_what_a_survey_believes_does_not_widen_its_noise_without_bound(
+    is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_long:  # negative control: the bound is one of long ways
+        monkeypatch.setattr(reading, "LARGEST", 1000)
+    search = searching(walk(0, 0.0, planar=True, steps=480)[0])
+    search._shown = None  # no ladders tell the noise
+    one = search.explanation(search.sequence.chain_poses)
+    turned = one.poses.position @ np.diag([1.5, 1.0, 1.0])  # translations that miss by many σ, all called right
+    wild = replace(one, poses=replace(one.poses, position=turned), fits=np.ones_like(one.fits))
+    _, sigma_trans = search._shown_level(wild)
+    assert bool(sigma_trans == 2.0 * search.sigma_trans) is is_long
+    assert sigma_trans >= 2.0 * search.sigma_trans
+
+
 @pytest.mark.parametrize("wrong_links", [0.0, 0.08])
 def test_a_chain_with_wrong_links_is_not_asked_for_its_drift(
     wrong_links: float, monkeypatch: pytest.MonkeyPatch
