@@ -85,7 +85,8 @@ def test_the_proof_is_about_the_kept_edges_and_says_so(solution):
     *lines, last, _ = solution.summary().splitlines()
     assert not any(word in line for line in lines for word in PROMISES)
     assert last == describe.kept_proof(solution.certificate)
-    assert describe.INDEPENDENT in lines  # random ids are no order in time
+    found = solution.analysis.agreement  # random ids are no order in time
+    assert found.agreeing == 0.0 and describe.agreement(found) in lines
 
 
 def test_a_robust_solve_that_rejects_nothing_keeps_its_proof_on_top():
@@ -99,7 +100,7 @@ def test_a_robust_solve_that_rejects_nothing_keeps_its_proof_on_top():
         assert lines[0] == solution.headline == f"trust it: {agree}"
         assert lines[1] == "12 nodes, 58 edges, 1 component: solved"
         assert any(line.startswith("certified: ") for line in lines[:5])
-        assert describe.INDEPENDENT not in lines
+        assert describe.INDEPENDENT not in lines and not any("wrong edges" in line for line in lines)
         page = report_data(solution)
         assert [fact.tone for fact in page.headline if fact.value == "global optimum"] == ["good"]
         assert not page.details and page.explanations is None

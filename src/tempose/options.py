@@ -167,6 +167,11 @@ class SolveOptions:
         seen = precise_only or (self.noise == "auto" and by_place)
         return self.edge_errors == "shared" or (self.edge_errors == "auto" and seen)
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether wrong edges may repeat each other, for all that was asked."""
+        return self.robust is not None and self.robust.repeats == "cluster"
+
     def changed(self, **changes: Any) -> SolveOptions:
         """The same with some options changed; those that are ``None`` stay."""
         known = {one.name for one in fields(self)}

@@ -325,7 +325,7 @@ class Run:
             posterior, self.found.poses, self.gauge, options.beta, draws,
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
             options.shares_errors(is_by_place(self.found.weighing), posterior.is_precise_only),
-            self.found.variance_factor,
+            self.found.variance_factor, options.may_repeat,
         )  # fmt: skip
 
     def _status(self) -> Status:
@@ -535,8 +535,8 @@ def _optimise_with_noise(run: Run) -> Optimum:
         parts = loose_parts(fitted.graph, fitted.inlier_probability)
         notices += describe.competing(found)
         notices += describe.loose_parts(fitted.graph, parts)
-        others = len(found.competitors) + len(found.alternatives)
-        doubts += [(Doubt.COMPETING, others)] if others else []
+        doubts += [(Doubt.COMPETING, len(found.competitors))] if found.competitors else []
+        doubts += [(Doubt.OTHER_PLACES, len(found.alternatives))] if found.alternatives else []
         doubts += [(Doubt.LOOSE_PARTS, len(parts))] if parts else []
         notices += describe.precise_only(fitted.likelihood)
         doubts += [(Doubt.ROUGH, math.nan)] if fitted.likelihood.is_precise_only else []

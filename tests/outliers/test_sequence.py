@@ -33,6 +33,16 @@ def test_a_walk_is_a_sequence_and_a_dense_graph_is_not(walk: tempose.simulation.
     assert Sequence.of(nameless) is None
 
 
+def test_an_order_is_evident_if_chance_does_not_make_it(walk: tempose.simulation.Simulated) -> None:
+    """Twenty scans of which every second pair was registered, and all of the consecutive ones: that is no chance."""
+    complete = tempose.simulate(20, completeness=1.0, seed=1).graph
+    apart = np.abs(complete.edge_i - complete.edge_j)
+    others = np.random.default_rng(0).random(complete.n_edges) < 0.6
+    assert Sequence.of(complete.with_edges((apart == 1) | others)) is not None
+    fewer = np.random.default_rng(1).random(complete.n_edges) < 0.7
+    assert Sequence.of(complete.with_edges((fewer & (apart == 1)) | others)) is None  # negative control: by chance
+
+
 def test_the_order_does_not_depend_on_the_order_of_nodes(walk: tempose.simulation.Simulated) -> None:
     first = sequence_of(walk.graph)
     shuffled = walk.graph.subgraph(np.random.default_rng(0).permutation(walk.graph.n_nodes))

@@ -25,7 +25,10 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
+from tempose.outliers.agreement import Agreement, agreement
 from tempose.outliers.noise import Parameters
+from tempose.outliers.search.skeleton import skeleton
+from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts, one_wrong_of_each
 from tempose.sampling.draws import Draws
@@ -55,6 +58,8 @@ class Analysis:
         Whether error bars are for edges that share errors, instead of independent ones.
     scaled_by
         Factor of the stated variances that ``posterior`` has.
+    may_repeat
+        Whether wrong edges may repeat each other.
     """
 
     posterior: Posterior
@@ -68,6 +73,7 @@ class Analysis:
     weighing: Weighing | None = None
     errors_shared: bool = False
     scaled_by: float = 1.0
+    may_repeat: bool = False
 
     def complete(self, progress: ProgressHook) -> None:
         """Compute every answer now, one after the other."""
@@ -305,7 +311,26 @@ class Analysis:
             return None
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
+        if self.agreement is not None:
+            probability = self.agreement.verdict(probability)
         return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
+
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """How often wrong edges agree with each other; ``None`` where an order in time tells what repeats what, or nobody cares."""
+        likelihood, graph = self.posterior.likelihood, self.posterior.graph
+        if likelihood is None or not self.may_repeat or self.weighing is not None:
+            return None
+        if Sequence.of(skeleton(graph).graph) is not None:
+            return None
+        given = likelihood.inlier_probability(self.posterior.energies(self.estimate))
+        return agreement(graph, self.estimate, given)
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether wrong edges may well repeat each other, so that odds which take them for independent mean nothing."""
+        found, parameters = self.agreement, self.parameters
+        return found is not None and (found.agreeing > 0.0 or (parameters is not None and np.isfinite(parameters.tail)))
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""
@@ -322,7 +347,7 @@ class Analysis:
 
 _OF_THE_ESTIMATE = (
     "laplace", "error_bars", "residuals", "edge_checks", "_of_edges", "reliability", "global_test", "_fit", "surprise",
-    "is_loose",
+    "is_loose", "agreement",
 )  # fmt: skip
 _ANSWERS = (
     "diagnostics", "modes", "own_diagnostics", "nodes", "mode_nodes", "residuals", "edge_checks", "surprise",

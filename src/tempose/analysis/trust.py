@@ -34,6 +34,7 @@ NOTABLY_OFF = 1.1  # the same: 95% regions of six numbers then hold 90%; told if
 COMPUTED = 1e-6  # of the stated noise: edges that scatter less have no errors, but those of rounding
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
 UNSURE = 0.8  # probability of the reported explanation: below, one answer in five is another
+NEARLY_ALL = 0.95  # of the edges that are believed, if these are right
 MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
 
 
@@ -65,6 +66,8 @@ class Doubt(StrEnum):
     DRAWS_TOO_FEW = "too few draws"
     MODES = "modes of unknown odds"
     COMPETING = "competing solutions"
+    OTHER_PLACES = "distrusted edges agree on other places"
+    ALIKE = "wrong edges agree"
     MANY_DISTRUSTED = "many edges distrusted"
     MOST_LOOPS = "most loop closures distrusted"
     ONE_OF_MANY = "one of several edges is wrong"
@@ -174,7 +177,7 @@ def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ..
 def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     """Weigh everything that was found."""
     findings = [
-        *_search(evidence),
+        *_search(evidence, analysis.is_dependent),
         *_fit(analysis, evidence),
         *_error_bars(analysis),
         *_draws(analysis),
@@ -183,8 +186,11 @@ def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     return Judgement(tuple(sorted(findings, key=lambda one: -one.trust.weight)))
 
 
-def _search(evidence: Circumstances) -> Iterator[Finding]:
-    """Of the optimum, its competitors, and what came up on the way."""
+def _search(evidence: Circumstances, dependent: bool) -> Iterator[Finding]:
+    """Of the optimum, its competitors, and what came up on the way.
+
+    Where wrong edges depend on each other (``dependent``), nothing tells which of several solutions is right.
+    """
     if not evidence.converged:
         yield Finding(Doubt.NOT_CONVERGED, Trust.NOT)
     if evidence.contested:
@@ -192,9 +198,9 @@ def _search(evidence: Circumstances) -> Iterator[Finding]:
         options = () if evidence.odometry_trusted else ("--trust-odometry",)
         yield Finding(Doubt.UNDECIDED, Trust.NOT if first < UNSURE else Trust.CARE, 100.0 * first, options)
     for doubt, value in evidence.found:
-        if doubt is Doubt.COMPETING and evidence.contested:
+        if doubt in (Doubt.COMPETING, Doubt.OTHER_PLACES) and evidence.contested:
             continue  # told already, with probabilities
-        grave = doubt is Doubt.CORRELATED and value > FAR_OFF
+        grave = (doubt is Doubt.CORRELATED and value > FAR_OFF) or (doubt is Doubt.COMPETING and dependent)
         yield Finding(
             doubt,
             Trust.NOT if grave else Trust.CARE,
@@ -231,6 +237,10 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     verdicts, predicted = analysis.verdicts, analysis.predicted_verdicts
     if predicted is not None and len(predicted.one_of):
         yield Finding(Doubt.ONE_OF_MANY, Trust.NOT, len(predicted.one_of))
+    agreed = analysis.agreement
+    if agreed is not None and agreed.share_right < NEARLY_ALL:
+        trust = Trust.NOT if agreed.share_right < UNSURE else Trust.CARE
+        yield Finding(Doubt.ALIKE, trust, 100.0 * (1.0 - agreed.share_right))
     by_edge = (
         analysis.weighing is None or analysis.weighing.loose is not None
     )  # each wrong edge taken for a mistake of its own

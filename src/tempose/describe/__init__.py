@@ -23,6 +23,7 @@ from tempose.describe.draws import (
 )
 from tempose.describe.edges import (
     INDEPENDENT,
+    agreement,
     distrusted,
     edge_checks,
     estimated_noise,
@@ -76,6 +77,7 @@ __all__ = [
     "NOT_DRAWN",
     "NO_GAUSSIAN",
     "advice",
+    "agreement",
     "alternative",
     "certificate",
     "competing",

@@ -12,6 +12,7 @@ from tempose.analysis.reliability import GlobalTest, Reliability
 from tempose.describe.common import listed
 from tempose.model.graph import PoseGraph
 from tempose.model.robust import RobustLikelihood
+from tempose.outliers.agreement import Agreement
 from tempose.outliers.noise import Parameters
 from tempose.outliers.verdicts import EdgeVerdicts
 
@@ -19,6 +20,18 @@ INDEPENDENT = (
     "wrong edges are taken as independent of each other here: where they repeat each other, as look-alike places make them, "
     "these probabilities are too sure"
 )
+
+
+def agreement(found: Agreement | None) -> str:
+    """What is assumed of wrong edges, where nothing tells in which order nodes were recorded."""
+    if found is None:
+        return INDEPENDENT
+    if found.agreeing == 0.0:
+        return "wrong edges are taken as independent of each other: those found agree no more often than by chance"
+    return (
+        f"{100 * found.agreeing:.0f}% of the edges that do not fit agree with each other, as look-alike places make them; so those "
+        f"that fit are right in {100 * found.share_right:.0f}% of the cases at most, and probabilities are lower by that"
+    )
 
 
 def global_test(test: GlobalTest) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import special
 
 from tempose._typing import Index, Mask, Motion
 from tempose.geometry import se3
@@ -21,6 +22,7 @@ from tempose.optimum.trees import tree_poses
 
 _LEAST_JOINED = 0.4  # of consecutive ids, for them to be an order in time
 _MUCH_MORE = 2.0  # times as often as any two
+_BY_CHANCE = 1e-3  # or more often than one order of names in a thousand has it
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +59,18 @@ class Sequence:
         if not np.any(gap == 1):
             return None
         found = cls(graph, place, rank, gap)
-        return found if found._is_evident() else None
+        return found if graph.has_translation.all() and found._is_evident() else None
 
     def _is_evident(self) -> bool:
-        """Whether consecutive ids are joined much more often than any two, translations included."""
-        graph, n = self.graph, self.graph.n_nodes
+        """Whether consecutive ids are joined much more often than any two."""
+        n = self.graph.n_nodes
         first, second = self.rank[self.earlier], self.rank[self.later]
         pairs = np.unique(first * n + second)
         consecutive = np.unique(first[self.is_link])
         elsewhere = 0.5 * n * (n - 1) - (n - 1)
         joined, others = len(consecutive) / (n - 1), (len(pairs) - len(consecutive)) / max(elsewhere, 1.0)
-        return bool(joined >= _LEAST_JOINED and joined >= _MUCH_MORE * others and graph.has_translation.all())
+        chance = special.bdtrc(len(consecutive) - 1, n - 1, min(others, 1.0))
+        return bool(joined >= _LEAST_JOINED and (joined >= _MUCH_MORE * others or chance < _BY_CHANCE))
 
     @cached_property
     def is_link(self) -> Mask:

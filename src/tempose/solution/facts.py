@@ -96,6 +96,7 @@ def _findings(solution: Answers) -> dict[str, Any]:
         "diagnostics": None if found is None else {**found.facts(), **words},
         "predictive": {"sentence": describe.edge_checks(solution.edge_checks), **solution.edge_checks.facts()},
         "robust": None if solution.verdicts is None else solution.verdicts.facts(),
+        "agreement": None if (agreed := solution.analysis.agreement) is None else agreed.facts(),
         "explanations": [
             {**describe.explanation_facts(solution.graph, one), "draws": _facts_of_draws(solution, k)}
             for k, one in enumerate(solution.explanations)

@@ -108,6 +108,7 @@ def _fields(home: Path, stored: StoredResult) -> dict[str, Any]:
         weighing=weighing,
         errors_shared=options.shares_errors(is_by_place(weighing), posterior.is_precise_only),
         scaled_by=scaled_by,
+        may_repeat=options.may_repeat,
     )
     found = 0 if draws is None else draws.n_draws
     if stored.nodes and int(stored.nodes["all_draws"]) == found:  # else there are more by now

@@ -78,7 +78,7 @@ def summary_lines(solution: Answers) -> list[str]:
         ]
         by_edge = solution.weighing is None or solution.weighing.loose is not None
         if by_edge and len(solution.verdicts.distrusted):
-            lines.append(describe.INDEPENDENT)
+            lines.append(describe.agreement(solution.analysis.agreement))
     if solution.certificate is not None and solution.is_proof_a_detail:
         lines.append(describe.kept_proof(solution.certificate))
     return [*lines, describe.legend(draws=solution.draws is not None)]

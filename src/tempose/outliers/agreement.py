@@ -1,0 +1,222 @@
+r"""How often wrong edges agree with each other, where nothing tells the order in which nodes were recorded.
+
+What is believed of edges rests on their agreement. Wrong edges that err each by itself do not agree, so that what agrees is right.
+Look-alikes do agree; then a set of edges that agree may as well be of that kind, and whoever believes the largest set believes, now
+and then, a wrong one. How often wrong edges agree is seen in those that are called wrong. If q is the share of the edges that do
+not fit the poses, and v the share of these that say what another one says as well, an edge that fits is right with probability
+
+.. math::  s = \frac{1 - q}{1 - q + q v} ,
+
+since it is right in a share 1 − q of all cases, and wrong but agreeing in a share q v. Where wrong edges are independent, v = 0 and
+s = 1. And an edge that does not fit, but says what others of this kind say, is right in a share 1 − s of the cases: then these are
+right instead.
+
+Two edges (i, j) and (k, l) *say the same* if i and k are one node or joined by an edge that fits, and so are j and l, and if both
+ask for the same motion of the one end relative to the other, within three σ. How many do by chance is told by the pairs that agree
+in turn or in place alone.
+
+Where ids are an order in time, the chain of consecutive edges tells more (:mod:`tempose.outliers.reading`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tempose._support.compiling import kernel
+from tempose._typing import Array, Index, Mask
+from tempose.geometry import se3
+from tempose.geometry.compiled import turned
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.model.residuals import residuals
+from tempose.outliers.loose_parts import ACCEPTED, spread
+
+_FITS = 9.0  # squared distance per number up to which an edge fits, and two say the same: three σ in every direction
+_ERRORS = 2.0  # standard errors that chance may explain
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How often edges that do not fit agree with each other, and what that makes of all edges.
+
+    Attributes
+    ----------
+    called_wrong
+        q, share of the edges that do not fit.
+    agreeing
+        v, share of these that say what another one says as well, beyond chance.
+    fits
+        Which edges (m,) are within three σ.
+    repeated
+        Which of the others say what another one of them says.
+    """
+
+    called_wrong: float
+    agreeing: float
+    fits: Mask
+    repeated: Mask
+
+    @property
+    def share_right(self) -> float:
+        """s, probability that an edge which fits is right."""
+        right = 1.0 - self.called_wrong
+        return right / (right + self.called_wrong * self.agreeing) if right > 0.0 else 0.0
+
+    def verdict(self, inlier_probability: Array) -> Array:
+        """Probability (m,) that each edge is right, from that of wrong edges that are independent of each other.
+
+        Those that do not fit are called wrong here. Where tails are heavy they may be believed all the same: no more often than
+        any edge, then.
+        """
+        if self.agreeing == 0.0:
+            return inlier_probability
+        p, s = inlier_probability, self.share_right
+        believed = np.where(self.fits, s, 1.0 - self.called_wrong) * p
+        return np.asarray(believed + np.where(self.repeated, (1.0 - s) * (1.0 - p), 0.0))
+
+    def facts(self) -> dict[str, float]:
+        """Plain values for JSON."""
+        return {"called_wrong": self.called_wrong, "agreeing": self.agreeing, "share_right": self.share_right}
+
+
+def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agreement:
+    """Of edges that do not fit, how many agree.
+
+    Parameters
+    ----------
+    inlier_probability
+        Of each edge (m,), given the poses. Those above one half fit if they are also within three σ: tails may be heavy, and call
+        right whatever is not far off.
+    """
+    motions = graph.has_rotation & ~graph.is_absolute
+    accepted = (inlier_probability > ACCEPTED) & motions
+    sigmas = spread(graph, poses, accepted)
+    fits = accepted & _within(graph, poses, sigmas)
+    wrong = np.flatnonzero(motions & ~fits)
+    repeated = np.zeros(graph.n_edges, dtype=bool)
+    says, by_chance = _said_again(graph, poses, wrong, fits, sigmas)
+    v = _beyond(says, by_chance)
+    repeated[wrong] = says & (v > 0.0)
+    return Agreement(len(wrong) / max(int(motions.sum()), 1), v, fits | ~motions, repeated)
+
+
+def _beyond(says: Mask, by_chance: float) -> float:
+    """v: how many agree that do not by chance; 0 where chance may explain it all, to two standard errors (they agree in pairs)."""
+    if not np.any(says) or by_chance == 1.0:
+        return 0.0
+    beyond = float(says.mean()) - by_chance
+    error = math.sqrt(2.0 * by_chance * (1.0 - by_chance) / len(says))
+    return beyond / (1.0 - by_chance) if beyond > _ERRORS * error else 0.0
+
+
+def _within(graph: PoseGraph, poses: Poses, sigmas: tuple[float, float]) -> Mask:
+    """Edges (m,) within three σ in every direction."""
+    left, placed = residuals(graph, poses), graph.has_translation
+    squared = (left.angle / sigmas[0]) ** 2
+    squared[placed] += np.sum((left.translation[placed] / sigmas[1]) ** 2, axis=1)
+    return np.asarray(squared < _FITS * (int(np.sum(graph.axes < 3)) + graph.dimension * placed))
+
+
+def _said_again(
+    graph: PoseGraph, poses: Poses, rows: Index, fits: Mask, sigmas: tuple[float, float]
+) -> tuple[Mask, float]:
+    """Which of some edges (k,) say what another one of them says, and how often independent ones would by chance."""
+    i, j = graph.edge_i[rows], graph.edge_j[rows]
+    asked = se3.compose((poses.wxyz[i], poses.position[i]), graph.measured(j, i, rows))
+    wxyz, t = se3.compose(asked, se3.inverse((poses.wxyz[j], poses.position[j])))
+    says, pairs, seen = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows)), np.zeros(4)
+    _compare(
+        i, j, wxyz, t, graph.has_translation[rows], poses.position, *_neighbours(graph, fits), *_by_node(graph.n_nodes, i, j),
+        *sigmas, float(np.sum(graph.axes < 3)), float(graph.dimension), says, pairs, seen,
+    )  # fmt: skip
+    return says, float(_by_chance(pairs, seen).mean()) if len(rows) else 0.0
+
+
+def _by_chance(pairs: Array, seen: Array) -> Array:
+    """Probability (k,) that an independent wrong edge says what one of those that it is compared with says.
+
+    Turns and places of independent edges are independent of each other: how often one agrees by chance is seen where the other
+    does not.
+    """
+    elsewhere, turned_alike, turned, placed_alike = seen.tolist()
+    turn = turned_alike / elsewhere if elsewhere else 1.0
+    place = placed_alike / turned if turned else 1.0
+    return np.asarray(-np.expm1(-pairs * turn * place))
+
+
+def _neighbours(graph: PoseGraph, fits: Mask) -> tuple[Index, Index]:
+    """Nodes joined to each by edges that fit: rows ``start[v]`` to ``start[v + 1]``; each is its own neighbour, too."""
+    own = np.arange(graph.n_nodes)
+    a = np.concatenate([graph.edge_i[fits], graph.edge_j[fits], own])
+    b = np.concatenate([graph.edge_j[fits], graph.edge_i[fits], own])
+    pairs = np.unique(np.stack([a, b]), axis=1)
+    return np.searchsorted(pairs[0], np.arange(graph.n_nodes + 1)), pairs[1]
+
+
+def _by_node(n: int, i: Index, j: Index) -> tuple[Index, Index, Index]:
+    """Edges seen from each of their ends: rows ``begin[v]`` to ``begin[v + 1]`` have the other end and the edge's number."""
+    here, there, number = np.concatenate([i, j]), np.concatenate([j, i]), np.tile(np.arange(len(i)), 2)
+    order = np.argsort(here, kind="stable")
+    return np.searchsorted(here[order], np.arange(n + 1)), there[order], number[order]
+
+
+@kernel
+def _compare(
+    i: Any, j: Any, wxyz: Any, t: Any, placed: Any, position: Any, start: Any, neighbour: Any, begin: Any, other: Any,
+    number: Any, sigma_rot: float, sigma_trans: float, turns: float, moves: float, says: Any, pairs: Any, seen: Any,
+) -> None:  # fmt: skip
+    """Mark edges that say what another one says, and count the pairs of each, and how many are alike in turn or place alone.
+
+    Of edge e ``(wxyz, t)`` is the motion of the world that brings its end j to where it wants it; of one listed the other way round
+    it is the inverse.
+    """
+    near = np.zeros(start.shape[0] - 1, dtype=np.int64)
+    for e in range(i.shape[0]):
+        for x in range(start[j[e]], start[j[e] + 1]):
+            near[neighbour[x]] = e + 1
+        for x in range(start[i[e]], start[i[e] + 1]):
+            k = neighbour[x]
+            for y in range(begin[k], begin[k + 1]):
+                f, there = number[y], other[y]
+                if f <= e or near[there] != e + 1:
+                    continue
+                same = i[f] == k
+                dot = wxyz[e, 0] * wxyz[f, 0]
+                for c in range(1, 4):
+                    dot += wxyz[e, c] * wxyz[f, c] if same else -wxyz[e, c] * wxyz[f, c]
+                apart = 2.0 * math.acos(min(abs(dot), 1.0))
+                ways = 2.0 + (1.0 if k != i[e] else 0.0) + (1.0 if there != j[e] else 0.0)  # edges whose noise adds up
+                turn, shift = (apart / sigma_rot) ** 2 / ways, 0.0
+                if placed[e] and placed[f]:  # else all are at one place
+                    shift = _shift(wxyz, t, position, e, f, j[e], there, same) / (sigma_trans**2 * ways)
+                alike, at_one_place = turn < _FITS * turns, shift < _FITS * moves
+                pairs[e] += 1.0
+                pairs[f] += 1.0
+                seen[0] += not at_one_place
+                seen[1] += alike and not at_one_place
+                seen[2] += not alike
+                seen[3] += at_one_place and not alike
+                if alike and at_one_place:
+                    says[e] = says[f] = True
+
+
+@kernel
+def _shift(wxyz: Any, t: Any, position: Any, e: int, f: int, at: int, there: int, same: bool) -> float:
+    """Squared distance between where two motions take a node, the nearer of the ends of both."""
+    best = math.inf
+    for v in (at, there):
+        x = (position[v, 0], position[v, 1], position[v, 2])
+        a = turned((wxyz[e, 0], wxyz[e, 1], wxyz[e, 2], wxyz[e, 3]), x)
+        a = (a[0] + t[e, 0], a[1] + t[e, 1], a[2] + t[e, 2])
+        if same:
+            b = turned((wxyz[f, 0], wxyz[f, 1], wxyz[f, 2], wxyz[f, 3]), x)
+            b = (b[0] + t[f, 0], b[1] + t[f, 1], b[2] + t[f, 2])
+        else:
+            back = (wxyz[f, 0], -wxyz[f, 1], -wxyz[f, 2], -wxyz[f, 3])
+            b = turned(back, (x[0] - t[f, 0], x[1] - t[f, 1], x[2] - t[f, 2]))
+        best = min(best, (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2)
+    return best

@@ -1,0 +1,182 @@
+"""How often wrong edges agree with each other, and what that makes of verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tempose
+from tempose import describe
+from tempose.analysis.trust import Doubt, Trust
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers import Robust
+from tempose.outliers.agreement import Agreement, _said_again, _within, agreement
+from tempose.simulation import Simulated
+from tempose.studies.experiments.robust import clusters
+
+N_GRAPHS = 6
+
+
+def independent(seed: int, **kind: Any) -> Simulated:
+    return tempose.simulate(30, completeness=0.5, wrong_edges=0.4, seed=seed, **kind)
+
+
+def unnamed(graph: PoseGraph) -> PoseGraph:
+    """The same with names that are no order in time."""
+    return replace(graph, node_ids=tuple("node" + "".join(chr(97 + int(d)) for d in str(k)) for k in graph.node_ids))
+
+
+@pytest.mark.parametrize(
+    "kind", [{}, {"planar": True}, {"sigma_rot_deg": 10.0, "sigma_trans": 0.3}], ids=["space", "plane", "much noise"]
+)
+def test_independent_wrong_edges_agree_by_chance_only(kind: dict[str, Any]) -> None:
+    found = []
+    for seed in range(N_GRAPHS):
+        made = independent(seed, **kind)
+        right = (~made.is_wrong).astype(float)
+        here = agreement(made.graph, made.truth, right)
+        assert here.called_wrong == pytest.approx(made.is_wrong.mean(), abs=0.02)
+        found.append(here.agreeing)
+        if here.agreeing == 0.0:
+            assert np.array_equal(here.verdict(right), right) and here.share_right == 1.0
+    assert np.mean(found) < 0.02 and max(found) < 0.1
+
+
+def test_agreement_by_chance_is_taken_off() -> None:
+    """Negative control: with so much noise nearly every wrong edge says what some other one says."""
+    made = independent(1, sigma_rot_deg=10.0, sigma_trans=0.3)
+    rows, sigmas = np.flatnonzero(made.is_wrong), made.graph.median_sigmas
+    says, by_chance = _said_again(made.graph, made.truth, rows, ~made.is_wrong, sigmas)
+    assert says.mean() > 0.5 and by_chance == pytest.approx(says.mean(), abs=0.15)
+
+
+def test_false_motions_between_groups_agree() -> None:
+    made = tempose.simulate(30, completeness=0.5, seed=3)
+    bad = clusters(made, 0.4, 3)
+    found = agreement(bad.graph, made.truth, (~bad.is_wrong).astype(float))
+    q, v = found.called_wrong, found.agreeing
+    assert q == pytest.approx(bad.is_wrong.mean(), abs=0.02) and v > 0.9
+    assert found.share_right == pytest.approx((1.0 - q) / (1.0 - q + q * v))
+    assert np.all(bad.is_wrong[found.repeated])
+    p = found.verdict((~bad.is_wrong).astype(float))
+    assert p[found.fits] == pytest.approx(found.share_right) and p[found.repeated] == pytest.approx(
+        1.0 - found.share_right
+    )
+
+
+def test_verdicts_are_lower_by_what_agreement_is_worth() -> None:
+    fits, repeated = np.array([True, False, False, False]), np.array([False, True, False, False])
+    found = Agreement(0.5, 0.6, fits, repeated)
+    s = 0.5 / (0.5 + 0.3)
+    p = np.array([0.9, 0.1, 0.1, 0.8])  # the last one is far off, and believed because tails are heavy
+    assert found.share_right == pytest.approx(s)
+    assert found.verdict(p) == pytest.approx([0.9 * s, 0.1 * 0.5 + 0.9 * (1.0 - s), 0.1 * 0.5, 0.8 * 0.5])
+    assert np.array_equal(replace(found, agreeing=0.0).verdict(p), p)
+    assert Agreement(1.0, 1.0, fits, repeated).share_right == 0.0
+
+
+@pytest.mark.parametrize("planar", [False, True], ids=["space", "plane"])
+def test_the_kernel_is_its_plain_twin(planar: bool) -> None:
+    made = tempose.simulate(
+        14, completeness=0.7, planar=planar, wrong_edges=0.4, sigma_rot_deg=12.0, sigma_trans=0.3, seed=5
+    )
+    bad = made if planar else clusters(made, 0.3, 5)
+    sigmas = bad.graph.median_sigmas
+    fits = _within(bad.graph, made.truth, sigmas)
+    rows = np.flatnonzero(~fits)
+    says, by_chance = _said_again(bad.graph, made.truth, rows, fits, sigmas)
+    again, chance = plain(bad.graph, made.truth, rows, fits, sigmas)
+    assert says.tolist() == again and 0.1 < says.mean() < 1.0
+    assert by_chance == pytest.approx(chance, abs=1e-12) and 0.0 < chance < 1.0
+
+
+def plain(
+    graph: PoseGraph, poses: Poses, rows: Any, fits: Any, sigmas: tuple[float, float]
+) -> tuple[list[bool], float]:
+    """Pair by pair, with the package's own quaternions."""
+    turns, moves = int(np.sum(graph.axes < 3)), graph.dimension
+    near = np.eye(graph.n_nodes, dtype=bool)
+    near[graph.edge_i[fits], graph.edge_j[fits]] = near[graph.edge_j[fits], graph.edge_i[fits]] = True
+
+    def motion(row: int, back: bool) -> Any:
+        a, b = (graph.edge_j, graph.edge_i) if back else (graph.edge_i, graph.edge_j)
+        i, j, edge = a[row : row + 1], b[row : row + 1], np.array([row])
+        wanted = se3.compose((poses.wxyz[i], poses.position[i]), graph.measured(j, i, edge))
+        return se3.compose(wanted, se3.inverse((poses.wxyz[j], poses.position[j])))
+
+    says, pairs = [False] * len(rows), np.zeros(len(rows))
+    tally = {"elsewhere": 0, "turned": 0, "turned alike, elsewhere": 0, "at one place, turned": 0}
+    for x, e in enumerate(rows):
+        for y, f in enumerate(rows):
+            for back in (False, True) if y > x else ():
+                k, other = (graph.edge_j[f], graph.edge_i[f]) if back else (graph.edge_i[f], graph.edge_j[f])
+                if not (near[graph.edge_i[e], k] and near[graph.edge_j[e], other]):
+                    continue
+                ways = 2.0 + (k != graph.edge_i[e]) + (other != graph.edge_j[e])
+                one, two = motion(e, False), motion(f, back)
+                angle = float(quat.angle_between(one[0], two[0])[0])
+                ends = poses.position[[graph.edge_j[e], other]]
+                apart = quat.rotate(one[0], ends) + one[1] - quat.rotate(two[0], ends) - two[1]
+                alike = (angle / sigmas[0]) ** 2 / ways < 9.0 * turns
+                there = np.sum(apart**2, axis=1).min() / sigmas[1] ** 2 / ways < 9.0 * moves
+                pairs[[x, y]] += 1.0
+                tally["elsewhere"] += not there
+                tally["turned"] += not alike
+                tally["turned alike, elsewhere"] += alike and not there
+                tally["at one place, turned"] += there and not alike
+                if alike and there:
+                    says[x] = says[y] = True
+    turn = tally["turned alike, elsewhere"] / tally["elsewhere"] if tally["elsewhere"] else 1.0
+    place = tally["at one place, turned"] / tally["turned"] if tally["turned"] else 1.0
+    return says, float(np.mean([-math.expm1(-count * turn * place) for count in pairs]))
+
+
+@pytest.fixture(scope="module")
+def misled() -> tuple[Simulated, Any, tempose.Solution]:
+    """A graph without an order in time in which half of the edges between groups of nodes agree on false motions."""
+    made = tempose.simulate(30, completeness=0.5, seed=2)
+    bad = clusters(made, 0.5, 2)
+    return made, bad, tempose.solve(unnamed(bad.graph), robust=True, noise="auto", draws=0)
+
+
+def test_a_solve_doubts_what_agrees_where_wrong_edges_agree(misled: Any, tmp_path: Any) -> None:
+    _, bad, solution = misled
+    found = solution.analysis.agreement
+    assert found is not None and found.agreeing > 0.5 and found.share_right < 0.8
+    p = solution.verdicts.inlier_probability
+    assert p.max() <= found.share_right
+    assert np.mean((p - ~bad.is_wrong) ** 2) < 0.3
+    assert solution.judgement.trust is Trust.NOT
+    assert Doubt.ALIKE in [one.doubt for one in solution.judgement.findings]
+    assert describe.agreement(found) in solution.summary()
+    solution.save(tmp_path)
+    assert json.loads((tmp_path / "result.json").read_text())["agreement"] == found.facts()
+    again = tempose.Solution.load(tmp_path)
+    assert again.summary() == solution.summary()
+    assert np.array_equal(again.verdicts.inlier_probability, p)
+
+
+def test_who_says_that_wrong_edges_are_independent_is_believed(misled: Any) -> None:
+    """Negative control: the same verdicts as ever."""
+    _, bad, solution = misled
+    alone = tempose.solve(unnamed(bad.graph), robust=Robust(repeats="independent"), noise="auto", draws=0)
+    assert alone.analysis.agreement is None and describe.INDEPENDENT in alone.summary()
+    p, before = solution.verdicts.inlier_probability, alone.verdicts.inlier_probability
+    assert np.array_equal(solution.poses.wxyz, alone.poses.wxyz)
+    assert before.max() > 0.99 and np.allclose(p, solution.analysis.agreement.verdict(before))
+
+
+def test_independent_wrong_edges_have_the_verdicts_that_they_had() -> None:
+    made = independent(4)
+    solution = tempose.solve(unnamed(made.graph), robust=True, noise="auto", draws=0)
+    alone = tempose.solve(unnamed(made.graph), robust=Robust(repeats="independent"), noise="auto", draws=0)
+    assert np.array_equal(solution.verdicts.inlier_probability, alone.verdicts.inlier_probability)
+    assert "those found agree no more often than by chance" in solution.summary()
