@@ -5,11 +5,12 @@
     python benchmarks/pieces.py --pieces windows --trust-odometry .99 --others
 
 A piece is another graph than the scan: ``parts``, stretches of about 22 scans; ``turns``, every second one; ``windows``, stretches
-of 30 that begin elsewhere; ``thirds``, every third one; ``edges``, all scans with a random 60% of the edges. ``--without-order``
-gives scans names without numbers. For each solve (`--robust --noise auto`): nodes that right edges connect, mean errors on them,
-Brier score, edges given p > 0.9 and how many of these are right, share of the nodes in the 95% regions of all explanations
-reported, and what the first line says; then all together, and the reliability of all verdicts. ``--independent`` does the same
-with wrong edges taken for independent; ``--others`` has the errors of other methods and of the oracle.
+of 30 that begin elsewhere; ``thirds``, every third one; ``edges``, all scans with a random 60% of the edges; ``scans``, a random
+60% of the scans, three times. ``--without-order`` gives scans names without numbers. For each solve (`--robust --noise auto`):
+nodes that right edges connect, mean errors on them, Brier score, edges given p > 0.9 and how many of these are right, share of the
+nodes in the 95% regions of all explanations reported, and what the first line says; then all together, and the reliability of all
+verdicts. ``--independent`` does the same with wrong edges taken for independent; ``--others`` has the errors of other methods and
+of the oracle.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from tempose.studies.experiments.threedmatch import ALL_SCENES, agreeing, scene
 from tempose.studies.wrong_edges import SURE, binned, largest_part, reliability, scores, shared_coverage
 
 LEAST_SCANS, LEAST_HELD = 8, 6
-SHARE_OF_EDGES = 0.6
+SHARE = 0.6
 
 
 def parts(graph: PoseGraph, kind: str) -> list[PoseGraph]:
     """The pieces of a scan, the largest component of each."""
     order = np.argsort(known_order(graph).place)
     if kind == "edges":
-        kept = np.random.default_rng(graph.n_edges).random(graph.n_edges) < SHARE_OF_EDGES
+        kept = np.random.default_rng(graph.n_edges).random(graph.n_edges) < SHARE
         return [_largest(graph.with_edges(kept))]
     rows = {
         "parts": lambda: np.array_split(order, round(len(order) / 22)),
         "turns": lambda: [order[k::2] for k in range(2)],
+        "scans": lambda: [order[np.random.default_rng(k).random(len(order)) < SHARE] for k in range(3)],
         "thirds": lambda: [order[k::3] for k in range(3)],
         "windows": lambda: [order[k : k + 30] for k in range(11, len(order) - 15, 15)],
     }[kind]()

@@ -18,7 +18,11 @@ from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.outliers import Robust
-from tempose.outliers.agreement import Agreement, _said_again, _within, agreement
+from tempose.outliers.agreement import Agreement, _within, agreement, said_again, worth_of_clusters
+from tempose.outliers.beliefs import OF_CHAIN
+from tempose.outliers.clusters import Clusters
+from tempose.outliers.explanations import ExplanationSearch
+from tempose.outliers.sequence import Sequence
 from tempose.simulation import Simulated
 from tempose.studies.experiments.robust import clusters
 
@@ -54,7 +58,7 @@ def test_agreement_by_chance_is_taken_off() -> None:
     """Negative control: with so much noise nearly every wrong edge says what some other one says."""
     made = independent(1, sigma_rot_deg=10.0, sigma_trans=0.3)
     rows, sigmas = np.flatnonzero(made.is_wrong), made.graph.median_sigmas
-    says, by_chance = _said_again(made.graph, made.truth, rows, ~made.is_wrong, sigmas)
+    says, by_chance = said_again(made.graph, made.truth, rows, ~made.is_wrong, sigmas)
     assert says.mean() > 0.5 and by_chance == pytest.approx(says.mean(), abs=0.15)
 
 
@@ -92,7 +96,7 @@ def test_the_kernel_is_its_plain_twin(planar: bool) -> None:
     sigmas = bad.graph.median_sigmas
     fits = _within(bad.graph, made.truth, sigmas)
     rows = np.flatnonzero(~fits)
-    says, by_chance = _said_again(bad.graph, made.truth, rows, fits, sigmas)
+    says, by_chance = said_again(bad.graph, made.truth, rows, fits, sigmas)
     again, chance = plain(bad.graph, made.truth, rows, fits, sigmas)
     assert says.tolist() == again and 0.1 < says.mean() < 1.0
     assert by_chance == pytest.approx(chance, abs=1e-12) and 0.0 < chance < 1.0
@@ -180,3 +184,63 @@ def test_independent_wrong_edges_have_the_verdicts_that_they_had() -> None:
     alone = tempose.solve(unnamed(made.graph), robust=Robust(repeats="independent"), noise="auto", draws=0)
     assert np.array_equal(solution.verdicts.inlier_probability, alone.verdicts.inlier_probability)
     assert "those found agree no more often than by chance" in solution.summary()
+
+
+# ---------------------------------------------------------------------- with an order in time
+
+
+def in_order(made: Simulated) -> tuple[Clusters, Any]:
+    """Clusters of the loop closures of a walk, and its poses."""
+    sequence = Sequence.of(made.graph)
+    assert sequence is not None
+    sigma_rot, sigma_trans = made.graph.median_sigmas
+    return Clusters.of(sequence, sequence.chain_poses, sigma_rot, sigma_trans), made.truth
+
+
+def test_look_alikes_that_do_not_agree_with_each_other_leave_clusters_their_worth() -> None:
+    worth = []
+    for seed in range(4):
+        made = tempose.simulate(60, shape="manhattan", sigma_rot_deg=1.0, aliases=3, seed=seed)
+        found, truth = in_order(made)
+        believed = found.accepted(~made.is_wrong)
+        worth.append(worth_of_clusters(found, truth, ~made.is_wrong, believed, made.graph.median_sigmas))
+    assert np.mean(worth) > 0.95
+
+
+def test_clusters_that_others_contradict_together_are_worth_little() -> None:
+    """Right loop closures that nobody believes all say the same: that nothing has moved."""
+    made = tempose.simulate(120, shape="manhattan", sigma_rot_deg=4.0, seed=3)
+    found, truth = in_order(made)
+    believed = np.zeros(found.count, dtype=bool)
+    fits = found.sequence.is_link | (np.arange(made.graph.n_edges) % 2 == 0)
+    rows = np.flatnonzero(~found.sequence.is_link)
+    sigmas = made.graph.median_sigmas
+    says, _ = said_again(made.graph, truth, rows, fits, sigmas, found.of_edge[rows])
+    again, _ = said_again(made.graph, truth, rows, fits, sigmas)
+    assert says.sum() < again.sum()  # edges of one cluster are one mistake
+    worth = worth_of_clusters(found, truth, fits, believed, sigmas)
+    for kind in range(3):
+        here = found.kind == kind
+        if here.any():
+            q = (here.sum() + 0.5) / (here.sum() + 1.0)
+            v = np.mean([says[found.of_edge[rows] == c].any() for c in np.flatnonzero(here)])
+            assert worth[kind] == pytest.approx((1.0 - q) / (1.0 - q + q * v))
+    assert worth.min() < 0.5
+    believed[:] = True
+    assert np.array_equal(worth_of_clusters(found, truth, fits, believed, sigmas), np.ones(3))  # negative control
+
+
+def test_what_a_chain_confirms_keeps_its_probability() -> None:
+    made = tempose.simulate(50, shape="manhattan", aliases=2, wrong_odometry=0.02, wrong_loops=0.2, seed=5)
+    sequence = Sequence.of(made.graph)
+    assert sequence is not None
+    search = ExplanationSearch(sequence, np.full(made.graph.n_edges, np.nan), np.random.default_rng(0))
+    candidates = search.run([])
+    less = replace(candidates)
+    less.__dict__["worth"] = np.array([0.3, 0.4, 0.5])
+    for k, one in enumerate(candidates.found[:20]):
+        right, role = less.right(k), one.evidence.role
+        expected = np.where(one.doubted, 0.0, np.where(role == OF_CHAIN, 1.0, less.worth[candidates.clusters.kind]))
+        assert np.array_equal(right[~sequence.is_link], expected[candidates.clusters.of_edge[~sequence.is_link]])
+        assert np.all(right[sequence.is_link] == 1.0)
+    assert np.all(less.inlier_probability() <= candidates.inlier_probability() + 1e-12)

@@ -15,7 +15,9 @@ Two edges (i, j) and (k, l) *say the same* if i and k are one node or joined by 
 ask for the same motion of the one end relative to the other, within three σ. How many do by chance is told by the pairs that agree
 in turn or in place alone.
 
-Where ids are an order in time, the chain of consecutive edges tells more (:mod:`tempose.outliers.reading`).
+Where ids are an order in time, the chain of consecutive edges tells more (:mod:`tempose.outliers.reading`): loop closures that it
+confirms are believed for that. Of those that only other loop closures confirm the same holds, cluster by cluster
+(:func:`worth_of_clusters`).
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tempose.geometry.compiled import turned
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
+from tempose.outliers.clusters import KINDS, Clusters
 from tempose.outliers.loose_parts import ACCEPTED, spread
 
 _FITS = 9.0  # squared distance per number up to which an edge fits, and two say the same: three σ in every direction
@@ -98,7 +101,7 @@ def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agre
     fits = accepted & _within(graph, poses, sigmas)
     wrong = np.flatnonzero(motions & ~fits)
     repeated = np.zeros(graph.n_edges, dtype=bool)
-    says, by_chance = _said_again(graph, poses, wrong, fits, sigmas)
+    says, by_chance = said_again(graph, poses, wrong, fits, sigmas)
     v = _beyond(says, by_chance)
     repeated[wrong] = says & (v > 0.0)
     return Agreement(len(wrong) / max(int(motions.sum()), 1), v, fits | ~motions, repeated)
@@ -121,15 +124,45 @@ def _within(graph: PoseGraph, poses: Poses, sigmas: tuple[float, float]) -> Mask
     return np.asarray(squared < _FITS * (int(np.sum(graph.axes < 3)) + graph.dimension * placed))
 
 
-def _said_again(
-    graph: PoseGraph, poses: Poses, rows: Index, fits: Mask, sigmas: tuple[float, float]
+def worth_of_clusters(
+    clusters: Clusters, poses: Poses, fits: Mask, believed: Mask, sigmas: tuple[float, float]
+) -> Array:
+    """How probably clusters of each kind are right that an explanation believes and no chain confirms: s.
+
+    Wrong clusters agree if one says what another one says, of another place. One that errs alone does not, however many edges
+    it has.
+
+    Parameters
+    ----------
+    poses, fits, believed, sigmas
+        Of an explanation: its poses, the edges (m,) that fit them, the clusters (c,) that it believes, and σ of an edge.
+    """
+    rows = np.flatnonzero(clusters.spread(~believed, False))
+    of_edge = clusters.of_edge[rows]
+    says, _ = said_again(clusters.sequence.graph, poses, rows, fits, sigmas, of_edge)
+    repeated = np.bincount(of_edge, says, clusters.count) > 0.0
+    worth = np.ones(len(KINDS))
+    for kind in range(len(KINDS)):
+        here, wrong = clusters.kind == kind, (clusters.kind == kind) & ~believed
+        if np.any(wrong):
+            q = (wrong.sum() + 0.5) / (here.sum() + 1.0)
+            worth[kind] = (1.0 - q) / (1.0 - q + q * repeated[wrong].mean())
+    return worth
+
+
+def said_again(
+    graph: PoseGraph, poses: Poses, rows: Index, fits: Mask, sigmas: tuple[float, float], label: Index | None = None
 ) -> tuple[Mask, float]:
-    """Which of some edges (k,) say what another one of them says, and how often independent ones would by chance."""
+    """Which of some edges (k,) say what another one of them says, and how often independent ones would by chance.
+
+    Edges of the same ``label`` (k,) are not compared.
+    """
     i, j = graph.edge_i[rows], graph.edge_j[rows]
     asked = se3.compose((poses.wxyz[i], poses.position[i]), graph.measured(j, i, rows))
     wxyz, t = se3.compose(asked, se3.inverse((poses.wxyz[j], poses.position[j])))
     says, pairs, seen = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows)), np.zeros(4)
     _compare(
+        np.arange(len(rows)) if label is None else label,
         i, j, wxyz, t, graph.has_translation[rows], poses.position, *_neighbours(graph, fits), *_by_node(graph.n_nodes, i, j),
         *sigmas, float(np.sum(graph.axes < 3)), float(graph.dimension), says, pairs, seen,
     )  # fmt: skip
@@ -166,7 +199,7 @@ def _by_node(n: int, i: Index, j: Index) -> tuple[Index, Index, Index]:
 
 @kernel
 def _compare(
-    i: Any, j: Any, wxyz: Any, t: Any, placed: Any, position: Any, start: Any, neighbour: Any, begin: Any, other: Any,
+    label: Any, i: Any, j: Any, wxyz: Any, t: Any, placed: Any, position: Any, start: Any, neighbour: Any, begin: Any, other: Any,
     number: Any, sigma_rot: float, sigma_trans: float, turns: float, moves: float, says: Any, pairs: Any, seen: Any,
 ) -> None:  # fmt: skip
     """Mark edges that say what another one says, and count the pairs of each, and how many are alike in turn or place alone.
@@ -182,7 +215,7 @@ def _compare(
             k = neighbour[x]
             for y in range(begin[k], begin[k + 1]):
                 f, there = number[y], other[y]
-                if f <= e or near[there] != e + 1:
+                if f <= e or near[there] != e + 1 or label[f] == label[e]:
                     continue
                 same = i[f] == k
                 dot = wxyz[e, 0] * wxyz[f, 0]

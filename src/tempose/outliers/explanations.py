@@ -28,7 +28,8 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import lowered
 from tempose.optimum.prediction import predictions
 from tempose.optimum.trees import tree_poses
-from tempose.outliers.beliefs import Beliefs, current_beliefs, log_odds, log_score
+from tempose.outliers.agreement import worth_of_clusters
+from tempose.outliers.beliefs import OF_CHAIN, Beliefs, current_beliefs, log_odds, log_score
 from tempose.outliers.clusters import FEW, KINDS, Clusters
 from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import FEWEST_SPARE
@@ -78,6 +79,8 @@ class Candidates:
     breaks
         What each believes, and in which stretches of the chain it gives links up: the same for those that differ only in which link
         of a stretch is the wrong one.
+    sigmas
+        σ of an edge per axis, radians and length.
     """
 
     clusters: Clusters
@@ -85,14 +88,27 @@ class Candidates:
     probability: Array
     prior: tuple[float, ...]
     breaks: tuple[Breaks, ...]
+    sigmas: tuple[float, float]
+
+    @cached_property
+    def worth(self) -> Array:
+        """How probably a cluster of each kind is right that no chain confirms, by how often wrong ones agree with each other.
+
+        That is seen in the most probable explanation (:mod:`tempose.outliers.agreement`).
+        """
+        one = self.found[0]
+        return worth_of_clusters(self.clusters, one.poses, one.fits, one.believed, self.sigmas)
 
     def right(self, k: int) -> Array:
-        """Which edges (m,) are right if explanation k is true and they fit its poses: 1, or 0 where it doubts them."""
-        return self.clusters.spread(1.0 - self.found[k].doubted, 1.0)
+        """How probably edges (m,) are right if explanation k is true and they fit its poses; 0 where it doubts them."""
+        one, clusters = self.found[k], self.clusters
+        by_chain = one.evidence.role == OF_CHAIN
+        worth = np.where(by_chain, 1.0, self.worth[clusters.kind])
+        return clusters.spread(np.where(one.doubted, 0.0, worth), 1.0)
 
     def inlier_probability(self) -> Array:
         """Probability (m,) that each edge is right, over all explanations, by which of them it fits."""
-        return np.asarray(sum(p * self.found[k].fits for k, p in enumerate(self.probability.tolist())))
+        return np.asarray(sum(p * self.found[k].fits * self.right(k) for k, p in enumerate(self.probability.tolist())))
 
 
 class ExplanationSearch(Reader):
@@ -575,7 +591,8 @@ class ExplanationSearch(Reader):
         kept = max(int(np.sum(probability > _CONSIDERED)), 1)
         found, probability = tuple(one for _, one in scored[:kept]), probability[:kept] / probability[:kept].sum()
         breaks = tuple(self._breaks(one)[0] for one in found)
-        return Candidates(self.clusters, found, probability, self._shares(found, probability, beliefs), breaks)
+        shares = self._shares(found, probability, beliefs)
+        return Candidates(self.clusters, found, probability, shares, breaks, (self.sigma_rot, self.sigma_trans))
 
     def _standing_for(self, found: list[Candidate]) -> Array:
         """How many explanations (k,) each of these stands for: the same, but for breaks at links that were not tried.
