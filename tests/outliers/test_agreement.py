@@ -215,7 +215,7 @@ def test_clusters_that_others_contradict_together_are_worth_little() -> None:
     fits = found.sequence.is_link | (np.arange(made.graph.n_edges) % 2 == 0)
     rows = np.flatnonzero(~found.sequence.is_link)
     sigmas = made.graph.median_sigmas
-    says, _ = said_again(made.graph, truth, rows, fits, sigmas, found.of_edge[rows])
+    says, by_chance = said_again(made.graph, truth, rows, fits, sigmas, found.of_edge[rows])
     again, _ = said_again(made.graph, truth, rows, fits, sigmas)
     assert says.sum() < again.sum()  # edges of one cluster are one mistake
     worth = worth_of_clusters(found, truth, fits, believed, sigmas)
@@ -223,7 +223,9 @@ def test_clusters_that_others_contradict_together_are_worth_little() -> None:
         here = found.kind == kind
         if here.any():
             q = (here.sum() + 0.5) / (here.sum() + 1.0)
-            v = np.mean([says[found.of_edge[rows] == c].any() for c in np.flatnonzero(here)])
+            beyond = np.mean([says[found.of_edge[rows] == c].any() for c in np.flatnonzero(here)]) - by_chance
+            errors = beyond / math.sqrt(2.0 * by_chance * (1.0 - by_chance) / here.sum())
+            v = beyond / (1.0 - by_chance) if errors > 2.0 else 0.0
             assert worth[kind] == pytest.approx((1.0 - q) / (1.0 - q + q * v))
     assert worth.min() < 0.5
     believed[:] = True

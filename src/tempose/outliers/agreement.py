@@ -66,8 +66,7 @@ class Agreement:
     @property
     def share_right(self) -> float:
         """s, probability that an edge which fits is right."""
-        right = 1.0 - self.called_wrong
-        return right / (right + self.called_wrong * self.agreeing) if right > 0.0 else 0.0
+        return _share_right(self.called_wrong, self.agreeing)
 
     def verdict(self, inlier_probability: Array) -> Array:
         """Probability (m,) that each edge is right, from that of wrong edges that are independent of each other.
@@ -107,6 +106,10 @@ def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agre
     return Agreement(len(wrong) / max(int(motions.sum()), 1), v, fits | ~motions, repeated)
 
 
+def _share_right(q: float, v: float) -> float:
+    return (1.0 - q) / (1.0 - q + q * v) if q < 1.0 else 0.0
+
+
 def _beyond(says: Mask, by_chance: float) -> float:
     """v: how many agree that do not by chance; 0 where chance may explain it all, to two standard errors (they agree in pairs)."""
     if not np.any(says) or by_chance == 1.0:
@@ -139,14 +142,14 @@ def worth_of_clusters(
     """
     rows = np.flatnonzero(clusters.spread(~believed, False))
     of_edge = clusters.of_edge[rows]
-    says, _ = said_again(clusters.sequence.graph, poses, rows, fits, sigmas, of_edge)
+    says, by_chance = said_again(clusters.sequence.graph, poses, rows, fits, sigmas, of_edge)
     repeated = np.bincount(of_edge, says, clusters.count) > 0.0
     worth = np.ones(len(KINDS))
     for kind in range(len(KINDS)):
         here, wrong = clusters.kind == kind, (clusters.kind == kind) & ~believed
         if np.any(wrong):
             q = (wrong.sum() + 0.5) / (here.sum() + 1.0)
-            worth[kind] = (1.0 - q) / (1.0 - q + q * repeated[wrong].mean())
+            worth[kind] = _share_right(q, _beyond(repeated[wrong], by_chance))
     return worth
 
 
