@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tempose
+from helpers.lying import unnamed
 from tempose import describe
 from tempose.analysis.trust import Doubt, Trust
 from tempose.geometry import quaternion as quat
@@ -31,11 +32,6 @@ N_GRAPHS = 6
 
 def independent(seed: int, **kind: Any) -> Simulated:
     return tempose.simulate(30, completeness=0.5, wrong_edges=0.4, seed=seed, **kind)
-
-
-def unnamed(graph: PoseGraph) -> PoseGraph:
-    """The same with names that are no order in time."""
-    return replace(graph, node_ids=tuple("node" + "".join(chr(97 + int(d)) for d in str(k)) for k in graph.node_ids))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +55,7 @@ def test_agreement_by_chance_is_taken_off() -> None:
     made = independent(1, sigma_rot_deg=10.0, sigma_trans=0.3)
     rows, sigmas = np.flatnonzero(made.is_wrong), made.graph.median_sigmas
     says, by_chance = said_again(made.graph, made.truth, rows, ~made.is_wrong, sigmas)
-    assert says.mean() > 0.5 and by_chance == pytest.approx(says.mean(), abs=0.15)
+    assert says.mean() > 0.5 and by_chance > says.mean() - 0.15
 
 
 def test_false_motions_between_groups_agree() -> None:
@@ -129,17 +125,21 @@ def plain(
                 angle = float(quat.angle_between(one[0], two[0])[0])
                 ends = poses.position[[graph.edge_j[e], other]]
                 apart = quat.rotate(one[0], ends) + one[1] - quat.rotate(two[0], ends) - two[1]
-                alike = (angle / sigmas[0]) ** 2 / ways < 9.0 * turns
-                there = np.sum(apart**2, axis=1).min() / sigmas[1] ** 2 / ways < 9.0 * moves
+                turned, shift = (angle / sigmas[0]) ** 2 / ways, np.sum(apart**2, axis=1).min() / sigmas[1] ** 2 / ways
+                alike, there = turned < 9.0 * turns, shift < 9.0 * moves
+                away, far = turned > 36.0 * turns, shift > 36.0 * moves
                 pairs[[x, y]] += 1.0
-                tally["elsewhere"] += not there
-                tally["turned"] += not alike
-                tally["turned alike, elsewhere"] += alike and not there
-                tally["at one place, turned"] += there and not alike
+                tally["elsewhere"] += far
+                tally["turned"] += away
+                tally["turned alike, elsewhere"] += alike and far
+                tally["at one place, turned"] += there and away
                 if alike and there:
                     says[x] = says[y] = True
-    turn = tally["turned alike, elsewhere"] / tally["elsewhere"] if tally["elsewhere"] else 1.0
-    place = tally["at one place, turned"] / tally["turned"] if tally["turned"] else 1.0
+    numbers = int(np.sum(graph.axes < 3))
+    angle = min(3.0 * sigmas[0] * math.sqrt(numbers * 4.0), math.pi)
+    uniform = angle / math.pi if numbers == 1 else (angle - math.sin(angle)) / math.pi
+    turn = (tally["turned alike, elsewhere"] + uniform) / (tally["elsewhere"] + 1)
+    place = (tally["at one place, turned"] + 1) / (tally["turned"] + 1)
     return says, float(np.mean([-math.expm1(-count * turn * place) for count in pairs]))
 
 
@@ -175,7 +175,8 @@ def test_who_says_that_wrong_edges_are_independent_is_believed(misled: Any) -> N
     assert alone.analysis.agreement is None and describe.INDEPENDENT in alone.summary()
     p, before = solution.verdicts.inlier_probability, alone.verdicts.inlier_probability
     assert np.array_equal(solution.poses.wxyz, alone.poses.wxyz)
-    assert before.max() > 0.99 and np.allclose(p, solution.analysis.agreement.verdict(before))
+    assert before.max() > 0.99 and p.max() < 0.8
+    assert np.allclose(solution.explanation_inliers(0), solution.analysis.agreement.verdict(before))
 
 
 def test_independent_wrong_edges_have_the_verdicts_that_they_had() -> None:

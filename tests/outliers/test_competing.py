@@ -10,38 +10,19 @@ import numpy as np
 import pytest
 
 import tempose
+from helpers.lying import lying
 from tempose import describe
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
+from tempose.outliers import Robust
 from tempose.outliers import competing as module
 from tempose.outliers.competing import alternatives
 from tempose.simulation import Simulated, corrupt, simulate
 
-FALSE = (quat.exp([0.3, 0.0, 1.2]), np.array([1.0, 2.0, 0.0]))  # the motion of the world that lying edges agree on
-
-
-def lying(made: Simulated, count: int, motion: tuple[np.ndarray, np.ndarray] = FALSE) -> tuple[PoseGraph, np.ndarray]:
-    """Some of the edges between the two halves of the nodes measure as if the second half were moved."""
-    graph, truth = made.graph, made.truth
-    second = np.arange(graph.n_nodes) >= graph.n_nodes // 2
-    across = np.flatnonzero(second[graph.edge_i] != second[graph.edge_j])
-    wrong = np.isin(np.arange(graph.n_edges), np.random.default_rng(0).permutation(across)[:count])
-    wxyz, position = se3.compose(motion, (truth.wxyz, truth.position))
-    false = Poses(
-        truth.ids, np.where(second[:, None], wxyz, truth.wxyz), np.where(second[:, None], position, truth.position)
-    )
-    i, j = graph.edge_i, graph.edge_j
-    honest, told = (se3.a_from_b((p.wxyz[j], p.position[j]), (p.wxyz[i], p.position[i])) for p in (truth, false))
-    noise = quat.multiply(graph.j_from_i_wxyz, quat.conjugate(honest[0]))
-    told = quat.multiply(noise, told[0]), told[1] + graph.j_from_i_t - honest[1]
-    return replace(
-        graph,
-        j_from_i_wxyz=np.where(wrong[:, None], told[0], graph.j_from_i_wxyz),
-        j_from_i_t=np.where(wrong[:, None], told[1], graph.j_from_i_t),
-    ), wrong
+LIKE_OTHERS = [44 / 65, 21 / 65]  # 43 edges for the one, 20 for the other, by Laplace's rule
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +101,22 @@ def test_the_cut_is_the_smallest() -> None:
     assert crossing(found) == least
 
 
-def test_a_solve_says_so_and_says_it_again_when_resumed(made: Simulated, tmp_path: Path) -> None:
+@pytest.mark.parametrize("repeats", ["cluster", "independent"])
+def test_a_solve_says_so_and_says_it_again_when_resumed(made: Simulated, tmp_path: Path, repeats: str) -> None:
     graph, wrong = lying(made, 20)
-    options = {"robust": True, "noise": "auto", "draws": 0, "certify": False, "directory": tmp_path}
+    robust = Robust(repeats=repeats)
+    options = {"robust": robust, "noise": "auto", "draws": 0, "certify": False, "directory": tmp_path}
     solution = tempose.solve(graph, **options)
     told = [line for line in solution.notices if "agree with each other" in line]
-    assert len(told) == 1
-    assert set(solution.verdicts.distrusted.tolist()) == set(np.flatnonzero(wrong).tolist())
+    if repeats == "cluster":  # told as an explanation
+        assert not told
+        assert [one.probability for one in solution.explanations] == pytest.approx(LIKE_OTHERS, abs=0.01)
+        assert set(np.flatnonzero(solution.explanation_inliers(0) < 0.5)) == set(np.flatnonzero(wrong))
+        assert np.all(solution.explanation_inliers(1)[wrong] > 0.5)
+    else:
+        assert len(told) == 1 and not solution.explanations
+        assert set(solution.verdicts.distrusted.tolist()) == set(np.flatnonzero(wrong).tolist())
     again = tempose.solve(graph, **options)
     assert again.notices == solution.notices
     np.testing.assert_array_equal(again.estimate.wxyz, solution.estimate.wxyz)
+    assert again.summary() == solution.summary()

@@ -311,26 +311,26 @@ class Analysis:
             return None
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
-        if self.agreement is not None:
+        elif self.agreement is not None:
             probability = self.agreement.verdict(probability)
         return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
 
     @cached_property
     def agreement(self) -> Agreement | None:
-        """How often wrong edges agree with each other; ``None`` where an order in time tells what repeats what, or nobody cares."""
+        """How often wrong edges agree with each other.
+
+        ``None`` where an order in time tells what repeats what, nobody cares, or there are rotations alone, which agree by chance
+        too often.
+        """
         likelihood, graph = self.posterior.likelihood, self.posterior.graph
-        if likelihood is None or not self.may_repeat or self.weighing is not None:
+        if likelihood is None or not self.may_repeat or not graph.has_translation.any():
+            return None
+        if self.weighing is not None and not self.weighing.of_solutions:
             return None
         if Sequence.of(skeleton(graph).graph) is not None:
             return None
         given = likelihood.inlier_probability(self.posterior.energies(self.estimate))
         return agreement(graph, self.estimate, given)
-
-    @property
-    def is_dependent(self) -> bool:
-        """Whether wrong edges may well repeat each other, so that odds which take them for independent mean nothing."""
-        found, parameters = self.agreement, self.parameters
-        return found is not None and (found.agreeing > 0.0 or (parameters is not None and np.isfinite(parameters.tail)))
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""
@@ -341,7 +341,7 @@ class Analysis:
         posterior = Posterior(self.posterior.graph, replace(self.posterior.likelihood, prior=one.prior))
         return Analysis(
             posterior, one.poses, self.gauge, self.beta, None, self.parameters, self.noise_estimated,
-            errors_shared=self.errors_shared,
+            errors_shared=self.errors_shared, may_repeat=self.may_repeat,
         )  # fmt: skip
 
 

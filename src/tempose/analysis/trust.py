@@ -22,6 +22,7 @@ from tempose.analysis.diagnostics import Level, Trouble
 from tempose.analysis.reliability import GlobalTest
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
+from tempose.outliers.solutions import is_by_place
 
 __all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
 
@@ -177,7 +178,7 @@ def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ..
 def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     """Weigh everything that was found."""
     findings = [
-        *_search(evidence, analysis.is_dependent),
+        *_search(analysis, evidence),
         *_fit(analysis, evidence),
         *_error_bars(analysis),
         *_draws(analysis),
@@ -186,21 +187,19 @@ def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     return Judgement(tuple(sorted(findings, key=lambda one: -one.trust.weight)))
 
 
-def _search(evidence: Circumstances, dependent: bool) -> Iterator[Finding]:
-    """Of the optimum, its competitors, and what came up on the way.
-
-    Where wrong edges depend on each other (``dependent``), nothing tells which of several solutions is right.
-    """
+def _search(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
+    """Of the optimum, its competitors, and what came up on the way."""
     if not evidence.converged:
         yield Finding(Doubt.NOT_CONVERGED, Trust.NOT)
     if evidence.contested:
         first = evidence.probabilities[0]
-        options = () if evidence.odometry_trusted else ("--trust-odometry",)
+        ordered = analysis.weighing is None or not analysis.weighing.of_solutions  # else there is no odometry
+        options = ("--trust-odometry",) if ordered and not evidence.odometry_trusted else ()
         yield Finding(Doubt.UNDECIDED, Trust.NOT if first < UNSURE else Trust.CARE, 100.0 * first, options)
     for doubt, value in evidence.found:
         if doubt in (Doubt.COMPETING, Doubt.OTHER_PLACES) and evidence.contested:
             continue  # told already, with probabilities
-        grave = (doubt is Doubt.CORRELATED and value > FAR_OFF) or (doubt is Doubt.COMPETING and dependent)
+        grave = doubt is Doubt.CORRELATED and value > FAR_OFF
         yield Finding(
             doubt,
             Trust.NOT if grave else Trust.CARE,
@@ -241,10 +240,7 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if agreed is not None and agreed.share_right < NEARLY_ALL:
         trust = Trust.NOT if agreed.share_right < UNSURE else Trust.CARE
         yield Finding(Doubt.ALIKE, trust, 100.0 * (1.0 - agreed.share_right))
-    by_edge = (
-        analysis.weighing is None or analysis.weighing.loose is not None
-    )  # each wrong edge taken for a mistake of its own
-    if verdicts is not None and by_edge:
+    if verdicts is not None and not is_by_place(analysis.weighing):  # each wrong edge taken for a mistake of its own
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)

@@ -52,16 +52,22 @@ def contested(weighing: Weighing) -> str:
     )
 
 
-def explanations(found: Sequence[Explanation], graph: PoseGraph, nodes: Sequence[NodeSummary | None]) -> list[str]:
-    """The explanations, one line each; ``nodes`` are the error bars of each."""
+def explanations(
+    found: Sequence[Explanation], graph: PoseGraph, nodes: Sequence[NodeSummary | None], believed: Sequence[int] | None
+) -> list[str]:
+    """The explanations, one line each; ``nodes`` are the error bars of each.
+
+    ``believed`` are the numbers of edges that each believes; ``None`` where the links that it gives up say more.
+    """
     lines = []
     for k, (one, own) in enumerate(zip(found, nodes, strict=True)):
         what = [f"nodes elsewhere: {nodes_elsewhere(graph, one)}"] if k else []
-        what.append(
-            f"gives up {links_given_up(graph, one)}"
-            if len(one.given_up)
-            else "gives up no edge between consecutive ids"
-        )
+        if believed is not None:
+            what.append(f"believes {believed[k]} of {plural(int(graph.is_relative.sum()), 'edge')}")
+        elif len(one.given_up):
+            what.append(f"gives up {links_given_up(graph, one)}")
+        else:
+            what.append("gives up no edge between consecutive ids")
         if k and own is not None:
             what.append(f"median 1σ per axis {sigmas(own)}, by its Gaussian approximation")
         reported = ", the one reported" if k == 0 else ""

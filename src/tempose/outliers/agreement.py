@@ -36,9 +36,12 @@ from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.residuals import residuals
 from tempose.outliers.clusters import KINDS, Clusters
+from tempose.outliers.competing import turned_by_chance
 from tempose.outliers.loose_parts import ACCEPTED, spread
 
 _FITS = 9.0  # squared distance per number up to which an edge fits, and two say the same: three σ in every direction
+_CLEARLY = 4.0  # times as much: pairs that differ in one respect, and tell how often chance makes the other alike
+_MOST_WAYS = 4.0  # edges whose noise adds up where two are compared
 _ERRORS = 2.0  # standard errors that chance may explain
 
 
@@ -169,18 +172,20 @@ def said_again(
         i, j, wxyz, t, graph.has_translation[rows], poses.position, *_neighbours(graph, fits), *_by_node(graph.n_nodes, i, j),
         *sigmas, float(np.sum(graph.axes < 3)), float(graph.dimension), says, pairs, seen,
     )  # fmt: skip
-    return says, float(_by_chance(pairs, seen).mean()) if len(rows) else 0.0
+    turns = int(np.sum(graph.axes < 3))
+    uniform = turned_by_chance(3.0 * sigmas[0] * math.sqrt(turns * _MOST_WAYS), turns == 1)
+    return says, float(_by_chance(pairs, seen, uniform).mean()) if len(rows) else 0.0
 
 
-def _by_chance(pairs: Array, seen: Array) -> Array:
+def _by_chance(pairs: Array, seen: Array, uniform: float) -> Array:
     """Probability (k,) that an independent wrong edge says what one of those that it is compared with says.
 
     Turns and places of independent edges are independent of each other: how often one agrees by chance is seen where the other
-    does not.
+    clearly does not. Beforehand, and as much as one pair, turns are taken for ``uniform``, and places for alike.
     """
     elsewhere, turned_alike, turned, placed_alike = seen.tolist()
-    turn = turned_alike / elsewhere if elsewhere else 1.0
-    place = placed_alike / turned if turned else 1.0
+    turn = (turned_alike + uniform) / (elsewhere + 1.0)
+    place = (placed_alike + 1.0) / (turned + 1.0)
     return np.asarray(-np.expm1(-pairs * turn * place))
 
 
@@ -232,10 +237,11 @@ def _compare(
                 alike, at_one_place = turn < _FITS * turns, shift < _FITS * moves
                 pairs[e] += 1.0
                 pairs[f] += 1.0
-                seen[0] += not at_one_place
-                seen[1] += alike and not at_one_place
-                seen[2] += not alike
-                seen[3] += at_one_place and not alike
+                elsewhere, turned_away = shift > _CLEARLY * _FITS * moves, turn > _CLEARLY * _FITS * turns
+                seen[0] += elsewhere
+                seen[1] += alike and elsewhere
+                seen[2] += turned_away
+                seen[3] += at_one_place and turned_away
                 if alike and at_one_place:
                     says[e] = says[f] = True
 

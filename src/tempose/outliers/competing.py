@@ -36,7 +36,8 @@ _LIMIT = {6: 8.41, 3: 5.67, 1: 3.32}  # half the 0.99 quantile of χ² with as m
 _POSES = math.sqrt(2.0)  # factor of σ: the poses are as uncertain as the edge, at most
 _MOST_LEADS = 400  # a part that a hundredth of the distrusted edges would move has four of them
 _MOST_TRIED = 6
-_FEWEST = 3  # edges
+FEWEST = 3
+"""Edges that agree, at least, to be no chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ def alternatives(graph: PoseGraph, poses: Poses, inlier_probability: Array, most
     sigmas = spread(graph, poses, accepted)
     proposals = _Proposals.of(graph, poses, accepted, sigmas)
     n = len(proposals.edge)
-    if n < 2 * _FEWEST:
+    if n < 2 * FEWEST:
         return ()
     leads = np.linspace(0, n - 1, min(n, _MOST_LEADS)).round().astype(np.int64)
     like, expected = _agreement(proposals, leads)
@@ -108,16 +109,22 @@ def alternatives(graph: PoseGraph, poses: Poses, inlier_probability: Array, most
     for _ in range(_MOST_TRIED):
         count = like.sum(axis=1)
         first = int(count.argmax())
-        if count[first] < _FEWEST or chance(int(count[first]), first) > BY_CHANCE:
+        if count[first] < FEWEST or chance(int(count[first]), first) > BY_CHANCE:
             break
         members = np.flatnonzero(like[first])
         one = _alternative(graph, accepted, proposals, members, int(leads[first]))
-        if len(one.edges) >= _FEWEST and chance(len(one.edges), first) <= BY_CHANCE and one.is_elsewhere(poses, sigmas):
+        if len(one.edges) >= FEWEST and chance(len(one.edges), first) <= BY_CHANCE and one.is_elsewhere(poses, sigmas):
             found.append(replace(one, chance=chance(len(one.edges), first)))
         taken = np.isin(proposals.edge, proposals.edge[members])
         like[:, taken] = False
         like[taken[leads]] = False
     return tuple(sorted(found, key=lambda one: -len(one.edges))[:most])
+
+
+def turned_by_chance(angle: float, planar: bool) -> float:
+    """Probability that two uniform rotations are within an angle of each other."""
+    angle = min(angle, math.pi)
+    return angle / math.pi if planar else (angle - math.sin(angle)) / math.pi
 
 
 def _agreement(proposals: _Proposals, leads: Index) -> tuple[Mask, Array]:
@@ -182,8 +189,7 @@ class _Proposals:
     @property
     def chance(self) -> float:
         """Probability that the rotation of an independent wrong edge is near enough to that of another."""
-        angle = min(2.0 * self.sigma_rot * math.sqrt(self.limit), math.pi)
-        return angle / math.pi if self.planar else (angle - math.sin(angle)) / math.pi
+        return turned_by_chance(2.0 * self.sigma_rot * math.sqrt(self.limit), self.planar)
 
     def energies(self, lead: int) -> tuple[Array, Array]:
         """How much each proposal (2k,) differs from ``lead`` in rotation, and in where it takes its node."""

@@ -39,6 +39,7 @@ from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import Skeleton, skeleton
 from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution, Weighing
+from tempose.outliers.undecided import accepts, for_its_trust, odds_decide, undecided
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _USUAL_TRUST = 0.99  # in odometry, as the option has it by default
@@ -129,7 +130,12 @@ def solve_robust(
             return solve_explained(graph, bones, search, candidates, options, own)
     starts = _starts(graph, own, rng, start, hints, searched)
     fits = [fit(graph, poses, options, own_probability=own) for poses in starts]
-    return _solution(_most_evident(_trusting(fits, own)), fits)
+    found = _solution(_most_evident(_trusting(fits, own)), fits)
+    if not (searched and by_cluster and (found.competitors or found.alternatives)) or odds_decide(found):
+        return found
+    fits += [fit(graph, one.moved(found.fit.poses), options, own_probability=own) for one in found.alternatives]
+    chosen = for_its_trust(found.fit, fits, own)
+    return undecided(found if chosen is found.fit else _solution(chosen, fits), own, options)
 
 
 def _solve_long(
@@ -181,7 +187,7 @@ def _solution(chosen: RobustFit, fits: list[RobustFit], weighing: Weighing | Non
     """The chosen fit, and what else the measurements may say."""
     competitors = _competitors(chosen, fits)
     agreed = alternatives(chosen.graph, chosen.poses, chosen.inlier_probability)
-    new = [one for one in agreed if not any(_accepts(rival.fit, one.edges) for rival in competitors)]
+    new = [one for one in agreed if not any(accepts(rival.fit, one.edges) for rival in competitors)]
     return RobustSolution(chosen, competitors, tuple(new), weighing)
 
 
@@ -306,11 +312,6 @@ def _starts(
     if not np.all(np.isnan(own)):  # what the measurements alone would prefer
         starts += [basin.poses for basin in find_basins(graph).basins[:_MOST_UNTRUSTING]]
     return [*starts, start_poses(graph, "chordal", rng)]
-
-
-def _accepts(found: RobustFit, edges: Index) -> bool:
-    """Whether a fit accepts most of some edges."""
-    return bool(np.mean(found.inlier_probability[edges] > ACCEPTED) > 0.5)
 
 
 def _trusting(fits: list[RobustFit], own: Array) -> list[RobustFit]:

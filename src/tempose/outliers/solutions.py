@@ -55,12 +55,15 @@ class Weighing:
 
     ``loose`` (n,) is set where explanations differ in how single edges join parts (:mod:`tempose.outliers.joins`): the number of
     the part that each node is in, −1 for those that no contested edge holds.
+    ``of_solutions`` is set where explanations are solutions between which nothing decides (:mod:`tempose.outliers.undecided`).
+    Else edges have counted by place.
     """
 
     explanations: tuple[Explanation, ...]
     share: Array
     rest: Array
     loose: Index | None = None
+    of_solutions: bool = False
 
     def verdict(self, inlier_probability: Array) -> Array:
         """Probability (m,) that each edge is right, from that given the first explanation."""
@@ -82,7 +85,7 @@ class Weighing:
             **stacked,
             "prior": np.stack([one.prior for one in self.explanations]),
             **named, "share": self.share, "rest": self.rest,
-            **({} if self.loose is None else {"loose": self.loose}),
+            **({} if self.loose is None else {"loose": self.loose}), "of_solutions": np.array(self.of_solutions),
         }  # fmt: skip
 
     @classmethod
@@ -97,7 +100,9 @@ class Weighing:
             )
             for k in range(len(saved["probability"]))
         )
-        return cls(explanations, saved["share"], saved["rest"], saved.get("loose"))
+        return cls(
+            explanations, saved["share"], saved["rest"], saved.get("loose"), bool(saved.get("of_solutions", False))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +133,7 @@ class Competitor:
 class RobustSolution:
     """The chosen fit; those that compete with it, the likeliest first; and what else distrusted edges agree on.
 
-    ``weighing`` are the explanations of a graph whose ids are an order in time, if they were searched for.
+    ``weighing`` are explanations, with their probabilities, if there are any.
     """
 
     fit: RobustFit
@@ -139,4 +144,4 @@ class RobustSolution:
 
 def is_by_place(weighing: Weighing | None) -> bool:
     """Whether loop closures that say the same have counted once."""
-    return weighing is not None and weighing.loose is None
+    return weighing is not None and weighing.loose is None and not weighing.of_solutions

@@ -239,6 +239,7 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
     )
     if not solution.is_contested or joins_only:
         return None
+    assert solution.weighing is not None
     graph, found = solution.graph, solution.explanations
     shown = len(graph.reported)
     elsewhere = np.zeros((len(found), graph.n_nodes), dtype=bool)
@@ -249,11 +250,12 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
     cards = []
     for k, (one, share) in enumerate(zip(found, describe.shares([one.probability for one in found]), strict=False)):
         nodes = solution.explanation_nodes(k)
-        kept = graph.is_relative & (solution.explanation_inliers(k) >= DISTRUSTED)
+        kept = solution.explanation_kept(k)
         rows = [("poses", describe.explanation_file(k))]
         if k:
             rows.append(("nodes elsewhere", describe.nodes_elsewhere(graph, one)))
-        rows.append(("links given up", describe.links_given_up(graph, one)))
+        if not solution.weighing.of_solutions:
+            rows.append(("links given up", describe.links_given_up(graph, one)))
         rows.append(("edges believed", f"{int(kept.sum())} of {int(graph.is_relative.sum())}"))
         if nodes is not None:
             rot, pos = median_sigma(nodes.sigma_rot_deg), median_sigma(nodes.sigma_pos)
@@ -265,7 +267,6 @@ def _explanations(solution: Solution, unit: str) -> Explanations | None:
                 ends[kept], ends[one.given_up],
             )
         )  # fmt: skip
-    assert solution.weighing is not None
     headline = describe.contested(solution.weighing)
     return Explanations(headline[0].upper() + headline[1:], _WHAT_HOLDS, cards, graph.is_planar)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tempose._typing import Array, NodeId
+from tempose._typing import Array, Mask, NodeId
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.diagnostics import Diagnostics, diagnose
 from tempose.analysis.edge_checks import EdgeChecks
@@ -36,7 +36,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.options import SolveOptions
 from tempose.outliers.noise import Parameters
 from tempose.outliers.solutions import Explanation, Weighing
-from tempose.outliers.verdicts import EdgeVerdicts
+from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts
 from tempose.sampling.draws import Draws
 from tempose.solution.parts import NodeEstimate, Status
 
@@ -330,6 +330,10 @@ class Answers:
         own = self._explanation(k).verdicts
         assert own is not None  # only robust solves have explanations
         return own.inlier_probability
+
+    def explanation_kept(self, k: int) -> Mask:
+        """Which edges between poses (m,) explanation ``k`` does not distrust."""
+        return np.asarray(self.graph.is_relative & (self.explanation_inliers(k) >= DISTRUSTED))
 
     def _explanation(self, k: int) -> Analysis:
         count = len(self.explanations)

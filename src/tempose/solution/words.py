@@ -76,8 +76,7 @@ def summary_lines(solution: Answers) -> list[str]:
             describe.noise(solution.verdicts),
             describe.distrusted(solution.verdicts, contested=solution.is_contested),
         ]
-        by_edge = solution.weighing is None or solution.weighing.loose is not None
-        if by_edge and len(solution.verdicts.distrusted):
+        if not is_by_place(solution.weighing) and len(solution.verdicts.distrusted):
             lines.append(describe.agreement(solution.analysis.agreement))
     if solution.certificate is not None and solution.is_proof_a_detail:
         lines.append(describe.kept_proof(solution.certificate))
@@ -87,8 +86,10 @@ def summary_lines(solution: Answers) -> list[str]:
 def _explanation_lines(solution: Answers) -> list[str]:
     if solution.weighing is None or not solution.is_contested:
         return []
-    nodes = [solution.explanation_nodes(k) for k in range(len(solution.explanations))]
-    return describe.explanations(solution.explanations, solution.graph, nodes)
+    each = range(len(solution.explanations))
+    nodes = [solution.explanation_nodes(k) for k in each]
+    believed = [int(solution.explanation_kept(k).sum()) for k in each] if solution.weighing.of_solutions else None
+    return describe.explanations(solution.explanations, solution.graph, nodes, believed)
 
 
 def _condition(solution: Answers) -> str:

@@ -1,0 +1,113 @@
+r"""Solutions between which odds do not decide, as explanations.
+
+Where nothing tells an order in time, odds between two solutions rest on wrong edges being independent of each other. That they are
+not is seen in three ways: those that are called wrong agree with each other (:mod:`tempose.outliers.agreement`); several edges that
+the chosen solution rejects agree on another one; or the noise has a heavy tail, so that there is no saying where wrong begins. Odds
+of e^100 to 1 mean nothing there: of two sets of edges that agree either may be the one of look-alikes.
+
+Each of these solutions is an explanation. One that keeps b edges that the chosen one rejects, and rejects a that the chosen one
+keeps, is
+
+.. math::  \frac{b + 1}{a + 1} \prod_{\text{trusted}} \frac{P}{1 - P}
+
+times as probable: an edge that is contested is as likely to be right as any other, so that a solution is as probable as edges speak
+for it (by Laplace's rule). One node that twenty edges hold and two wrong ones want elsewhere is moved in one of seven cases, not in
+one of two, and not never. The product is over the edges that somebody trusts: to give one up costs its prior odds, as where there
+is an order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from tempose._typing import Array, Index, Mask
+from tempose.outliers.agreement import agreement
+from tempose.outliers.beliefs import log_odds
+from tempose.outliers.chained import LEAST, REPORTED, moved_nodes
+from tempose.outliers.competing import FEWEST
+from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.loose_parts import ACCEPTED, spread
+from tempose.outliers.noise import RobustOptions
+from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
+
+
+def odds_decide(found: RobustSolution) -> bool:
+    """Whether odds between solutions mean something: wrong edges are far off, and agree no more often than by chance."""
+    chosen = found.fit
+    if found.alternatives or math.isfinite(chosen.parameters.tail):
+        return False
+    if any(np.sum(_kept(one.fit) & ~_kept(chosen)) >= FEWEST for one in found.competitors):
+        return False
+    return agreement(chosen.graph, chosen.poses, chosen.inlier_probability).agreeing == 0.0
+
+
+def for_its_trust(chosen: RobustFit, found: Sequence[RobustFit], own: Array) -> RobustFit:
+    """The chosen solution, or the most probable of those that keep more of what is trusted, if it is more so.
+
+    ``own`` are prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    """
+    trusting = [one for one in found if _log_trust(one, own) > _log_trust(chosen, own)]
+    return max([chosen, *trusting], key=lambda one: _log_probability(one, chosen, own))
+
+
+def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> RobustSolution:
+    """The chosen solution, with all that competes with it as explanations."""
+    chosen = found.fit
+    graph, p = chosen.graph, chosen.parameters
+    sigmas = spread(graph, chosen.poses, _kept(chosen))
+    same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
+    fits = [chosen]
+    others = [one.fit.poses for one in found.competitors] + [one.moved(chosen.poses) for one in found.alternatives]
+    for poses in others:  # with the noise of the chosen one, which may lead some to the same poses
+        here = fit(graph, poses, same, own_probability=own)
+        if all(len(moved_nodes(graph, known.poses, here.poses, sigmas)) for known in fits):
+            fits.append(here)
+    if len(fits) == 1:
+        return found
+    probability = special.softmax([_log_probability(one, chosen, own) for one in fits])
+    order = np.argsort(-probability, kind="stable").tolist()
+    order.insert(0, order.pop(order.index(0)))
+    share, rest, nothing = np.zeros(0), np.zeros(graph.n_edges), np.zeros(graph.n_edges)
+    for k in order:
+        agreed = agreement(graph, fits[k].poses, fits[k].inlier_probability)
+        if k == 0:  # linear in the probability that is to be weighed
+            rest += probability[k] * agreed.verdict(nothing)
+            share = probability[k] * (agreed.verdict(nothing + 1.0) - agreed.verdict(nothing))
+        else:
+            rest += probability[k] * agreed.verdict(fits[k].inlier_probability)
+    explanations = tuple(
+        Explanation(
+            float(probability[k]), fits[k].poses, fits[k].likelihood.prior,
+            moved_nodes(graph, chosen.poses, fits[k].poses, sigmas), np.zeros(0, dtype=np.int64),
+        )
+        for k in order[:REPORTED]
+        if k == 0 or probability[k] >= LEAST
+    )  # fmt: skip
+    left = tuple(one for one in found.alternatives if not any(accepts(here, one.edges) for here in fits))
+    return RobustSolution(chosen, (), left, Weighing(explanations, share, rest, of_solutions=True))
+
+
+def accepts(found: RobustFit, edges: Index) -> bool:
+    """Whether a solution accepts most of some edges."""
+    return bool(np.mean(_kept(found)[edges]) > 0.5)
+
+
+def _kept(found: RobustFit) -> Mask:
+    return np.asarray(found.inlier_probability > ACCEPTED)
+
+
+def _log_probability(found: RobustFit, chosen: RobustFit, own: Array) -> float:
+    """Logarithm of how probable a solution is, up to a constant."""
+    free, here, there = np.isnan(own), _kept(found), _kept(chosen)
+    contested = np.sum(here & ~there & free), np.sum(there & ~here & free)
+    return math.log1p(contested[0]) - math.log1p(contested[1]) + _log_trust(found, own) - _log_trust(chosen, own)
+
+
+def _log_trust(found: RobustFit, own: Array) -> float:
+    """Logarithm of the odds of what a solution keeps, of the edges that have a prior probability of their own."""
+    said = ~np.isnan(own)
+    return float(log_odds(own[said]) @ _kept(found)[said])

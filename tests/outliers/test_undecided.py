@@ -1,0 +1,124 @@
+"""Solutions between which odds do not decide: explanations, as probable as edges speak for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tempose
+from helpers.lying import lying, unnamed
+from tempose.analysis.accuracy import pose_errors
+from tempose.analysis.trust import Doubt, Trust
+from tempose.model.graph import PoseGraph
+from tempose.model.poses import Poses
+from tempose.outliers import Robust
+from tempose.report.solution_page import write_report
+from tempose.simulation import simulate
+from tempose.solver import Solution
+
+NODES, ACROSS = 24, 28
+
+
+@pytest.fixture(scope="module")
+def two() -> tuple[PoseGraph, np.ndarray, Poses, Solution]:
+    """Two halves, and as many edges between them that agree on a false motion as right ones; draws of both explanations."""
+    graph, wrong, truth = halves(ACROSS // 2)
+    return graph, wrong, truth, solved(graph, draws=40)
+
+
+def halves(false: int) -> tuple[PoseGraph, np.ndarray, Poses]:
+    """Of the edges between two halves so many agree on a false motion."""
+    made = simulate(NODES, completeness=1.0, sigma_rot_deg=2.0, sigma_trans=0.05, seed=4)
+    between = np.flatnonzero(across(made.graph))
+    kept = np.ones(made.graph.n_edges, dtype=bool)
+    kept[np.random.default_rng(1).permutation(between)[ACROSS:]] = False
+    graph, wrong = lying(replace(made, graph=made.graph.with_edges(kept)), false)
+    graph = unnamed(graph)
+    return graph, wrong, Poses(graph.node_ids, made.truth.wxyz, made.truth.position)
+
+
+def across(graph: PoseGraph) -> np.ndarray:
+    return np.asarray((graph.edge_i < NODES // 2) != (graph.edge_j < NODES // 2))
+
+
+def solved(graph: PoseGraph, robust: Robust | bool = True, draws: int = 0, **more: Any) -> Solution:
+    return tempose.solve(graph, robust=robust, noise="auto", draws=draws, certify=False, seed=1, **more)
+
+
+def off_deg(poses: Poses, truth: Poses) -> float:
+    return float(pose_errors(poses, truth).max_rotation_deg)
+
+
+def test_as_many_edges_for_each_of_two_solutions_are_two_explanations(two: Any) -> None:
+    graph, wrong, truth, solution = two
+    assert [one.probability for one in solution.explanations] == pytest.approx([0.5, 0.5])
+    assert solution.headline == "do not trust it: two explanations: 50% and 50%"
+    assert "--trust-odometry" not in solution.summary()  # there is no odometry
+    assert f"believes {graph.n_edges - ACROSS // 2} of {graph.n_edges} edges" in solution.summary()
+    errors = sorted(off_deg(one.poses, truth) for one in solution.explanations)
+    assert errors[0] < 3.0 and errors[1] > 30.0
+    p, between = solution.verdicts.inlier_probability, across(graph)
+    assert np.allclose(p[between], 0.5, atol=0.1) and np.all(p[~between] > 0.8)
+    best = int(off_deg(solution.explanations[0].poses, truth) > 3.0)
+    own = solution.explanation_inliers(best)
+    assert np.all(own[wrong] < 0.2) and np.all(own[~wrong] > 0.8)
+
+
+def test_draws_are_of_both_and_all_comes_back(two: Any, tmp_path: Path) -> None:
+    solution = two[-1]
+    assert np.bincount(np.ravel(solution.draws.explanation)).tolist() == [solution.draws.n_draws // 2] * 2
+    solution.save(tmp_path)
+    again = Solution.load(tmp_path)
+    assert again.summary() == solution.summary()
+    assert again.weighing.of_solutions
+    np.testing.assert_array_equal(again.verdicts.inlier_probability, solution.verdicts.inlier_probability)
+    write_report(tmp_path / "report.html", solution)
+    page = (tmp_path / "report.html").read_text()
+    assert "edges believed" in page and "links given up" not in page
+
+
+def test_who_says_that_wrong_edges_are_independent_gets_one_answer(two: Any) -> None:
+    """Negative control: half of the edges between the halves are wrong, and all that are kept are believed."""
+    graph, _, _, _ = two
+    alone = solved(graph, Robust(repeats="independent"))
+    assert not alone.explanations and alone.verdicts.inlier_probability[across(graph)].max() > 0.99
+
+
+@pytest.mark.parametrize(("false", "other"), [(7, 8 / 30), (21, 8 / 30), (3, 4 / 30)])
+def test_a_solution_is_as_probable_as_edges_speak_for_it(false: int, other: float) -> None:
+    graph, _, truth = halves(false)
+    solution = solved(graph)
+    assert [one.probability for one in solution.explanations] == pytest.approx([1.0 - other, other])
+    assert solution.judgement.trust is (Trust.NOT if other > 0.2 else Trust.CARE)
+    is_right = [off_deg(one.poses, truth) < 3.0 for one in solution.explanations]
+    assert is_right == ([True, False] if false < ACROSS / 2 else [False, True])
+
+
+@pytest.mark.parametrize("trust", [0.6, 0.7, 0.8, 0.99])
+def test_what_is_trusted_is_given_up_for_its_odds(trust: float) -> None:
+    """Three right edges, which are trusted, against 25 that agree on a false motion."""
+    graph, wrong, truth = halves(ACROSS - 3)
+    right = across(graph) & ~wrong
+    solution = solved(replace(graph, inlier_prior=np.where(right, trust, np.nan)))
+    kept = [solution.explanation_kept(k) for k in range(len(solution.explanations))]
+    probability = np.array([one.probability for one in solution.explanations])
+    true = np.array([off_deg(one.poses, truth) < 3.0 for one in solution.explanations])
+    gives_up = np.array([not np.any(one & right) for one in kept])
+    assert true.sum() == 1
+    assert probability[gives_up].sum() / probability[true][0] == pytest.approx(
+        26.0 * (1.0 / trust - 1.0) ** 3 * (trust < 0.9), rel=1e-6
+    )
+    assert gives_up[0] == (trust < 0.75)  # 26 to 1 is for the lie what (P / (1 - P))³ is for the truth
+
+
+def test_wrong_edges_that_err_each_by_itself_leave_one_solution() -> None:
+    """Negative control: as ever."""
+    for seed in range(3):
+        made = simulate(24, completeness=0.6, wrong_edges=0.4, seed=seed)
+        solution = solved(unnamed(made.graph))
+        assert not solution.explanations
+        assert Doubt.UNDECIDED not in [one.doubt for one in solution.judgement.findings]
