@@ -323,7 +323,7 @@ class Analysis:
         too often.
         """
         likelihood, graph = self.posterior.likelihood, self.posterior.graph
-        if likelihood is None or not self.may_repeat or not graph.has_translation.any():
+        if likelihood is None or not self.may_repeat:
             return None
         if self.weighing is not None and not self.weighing.of_solutions:
             return None

@@ -88,8 +88,8 @@ class Agreement:
         return {"called_wrong": self.called_wrong, "agreeing": self.agreeing, "share_right": self.share_right}
 
 
-def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agreement:
-    """Of edges that do not fit, how many agree.
+def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agreement | None:
+    """Of edges that do not fit, how many agree; ``None`` where there are rotations alone, which agree by chance too often.
 
     Parameters
     ----------
@@ -97,6 +97,8 @@ def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agre
         Of each edge (m,), given the poses. Those above one half fit if they are also within three σ: tails may be heavy, and call
         right whatever is not far off.
     """
+    if not graph.has_translation.any():
+        return None
     motions = graph.has_rotation & ~graph.is_absolute
     accepted = (inlier_probability > ACCEPTED) & motions
     sigmas = spread(graph, poses, accepted)
@@ -107,6 +109,11 @@ def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agre
     v = _beyond(says, by_chance)
     repeated[wrong] = says & (v > 0.0)
     return Agreement(len(wrong) / max(int(motions.sum()), 1), v, fits | ~motions, repeated)
+
+
+def verdict(found: Agreement | None, inlier_probability: Array) -> Array:
+    """Probability (m,) that each edge is right, as far as agreement tells."""
+    return inlier_probability if found is None else found.verdict(inlier_probability)
 
 
 def _share_right(q: float, v: float) -> float:

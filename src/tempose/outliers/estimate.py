@@ -39,7 +39,7 @@ from tempose.outliers.search.growing import Grown, extent, grow_from_chain
 from tempose.outliers.search.skeleton import Skeleton, skeleton
 from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Competitor, RobustSolution, Weighing
-from tempose.outliers.undecided import accepts, for_its_trust, odds_decide, undecided
+from tempose.outliers.undecided import accepts, odds_decide, undecided
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _USUAL_TRUST = 0.99  # in odometry, as the option has it by default
@@ -133,9 +133,7 @@ def solve_robust(
     found = _solution(_most_evident(_trusting(fits, own)), fits)
     if not (searched and by_cluster and (found.competitors or found.alternatives)) or odds_decide(found):
         return found
-    fits += [fit(graph, one.moved(found.fit.poses), options, own_probability=own) for one in found.alternatives]
-    chosen = for_its_trust(found.fit, fits, own)
-    return undecided(found if chosen is found.fit else _solution(chosen, fits), own, options)
+    return undecided(found, own, options)
 
 
 def _solve_long(

@@ -19,13 +19,12 @@ is an order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
 
 from tempose._typing import Array, Index, Mask
-from tempose.outliers.agreement import agreement
+from tempose.outliers.agreement import agreement, verdict
 from tempose.outliers.beliefs import log_odds
 from tempose.outliers.chained import LEAST, REPORTED, moved_nodes
 from tempose.outliers.competing import FEWEST
@@ -42,53 +41,48 @@ def odds_decide(found: RobustSolution) -> bool:
         return False
     if any(np.sum(_kept(one.fit) & ~_kept(chosen)) >= FEWEST for one in found.competitors):
         return False
-    return agreement(chosen.graph, chosen.poses, chosen.inlier_probability).agreeing == 0.0
-
-
-def for_its_trust(chosen: RobustFit, found: Sequence[RobustFit], own: Array) -> RobustFit:
-    """The chosen solution, or the most probable of those that keep more of what is trusted, if it is more so.
-
-    ``own`` are prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
-    """
-    trusting = [one for one in found if _log_trust(one, own) > _log_trust(chosen, own)]
-    return max([chosen, *trusting], key=lambda one: _log_probability(one, chosen, own))
+    agreed = agreement(chosen.graph, chosen.poses, chosen.inlier_probability)
+    return agreed is None or agreed.agreeing == 0.0
 
 
 def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> RobustSolution:
-    """The chosen solution, with all that competes with it as explanations."""
-    chosen = found.fit
-    graph, p = chosen.graph, chosen.parameters
-    sigmas = spread(graph, chosen.poses, _kept(chosen))
+    """The most probable of the chosen solution and all that compete with it, and these as explanations.
+
+    Parameters
+    ----------
+    own
+        Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
+    """
+    graph, p = found.fit.graph, found.fit.parameters
+    sigmas = spread(graph, found.fit.poses, _kept(found.fit))
     same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
-    fits = [chosen]
-    others = [one.fit.poses for one in found.competitors] + [one.moved(chosen.poses) for one in found.alternatives]
+    fits = [found.fit]
+    others = [one.fit.poses for one in found.competitors] + [one.moved(found.fit.poses) for one in found.alternatives]
     for poses in others:  # with the noise of the chosen one, which may lead some to the same poses
         here = fit(graph, poses, same, own_probability=own)
         if all(len(moved_nodes(graph, known.poses, here.poses, sigmas)) for known in fits):
             fits.append(here)
     if len(fits) == 1:
         return found
-    probability = special.softmax([_log_probability(one, chosen, own) for one in fits])
-    order = np.argsort(-probability, kind="stable").tolist()
-    order.insert(0, order.pop(order.index(0)))
-    share, rest, nothing = np.zeros(0), np.zeros(graph.n_edges), np.zeros(graph.n_edges)
-    for k in order:
-        agreed = agreement(graph, fits[k].poses, fits[k].inlier_probability)
-        if k == 0:  # linear in the probability that is to be weighed
-            rest += probability[k] * agreed.verdict(nothing)
-            share = probability[k] * (agreed.verdict(nothing + 1.0) - agreed.verdict(nothing))
-        else:
-            rest += probability[k] * agreed.verdict(fits[k].inlier_probability)
+    probability = special.softmax([_log_probability(one, found.fit, own) for one in fits])
+    order = np.argsort(-probability, kind="stable")
+    probability, fits = probability[order], [fits[k] for k in order]
+    agreed = [agreement(graph, one.poses, one.inlier_probability) for one in fits]
+    nothing = np.zeros(graph.n_edges)
+    rest = probability[0] * verdict(agreed[0], nothing)  # linear in the probability that is to be weighed
+    share = probability[0] * verdict(agreed[0], nothing + 1.0) - rest
+    for k in range(1, len(fits)):
+        rest += probability[k] * verdict(agreed[k], fits[k].inlier_probability)
     explanations = tuple(
         Explanation(
-            float(probability[k]), fits[k].poses, fits[k].likelihood.prior,
-            moved_nodes(graph, chosen.poses, fits[k].poses, sigmas), np.zeros(0, dtype=np.int64),
+            float(probability[k]), one.poses, one.likelihood.prior,
+            moved_nodes(graph, fits[0].poses, one.poses, sigmas), np.zeros(0, dtype=np.int64),
         )
-        for k in order[:REPORTED]
+        for k, one in enumerate(fits[:REPORTED])
         if k == 0 or probability[k] >= LEAST
     )  # fmt: skip
     left = tuple(one for one in found.alternatives if not any(accepts(here, one.edges) for here in fits))
-    return RobustSolution(chosen, (), left, Weighing(explanations, share, rest, of_solutions=True))
+    return RobustSolution(fits[0], (), left, Weighing(explanations, share, rest, of_solutions=True))
 
 
 def accepts(found: RobustFit, edges: Index) -> bool:
