@@ -19,11 +19,13 @@ is an order.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
 
 from tempose._typing import Array, Index, Mask
+from tempose.model.poses import Poses
 from tempose.outliers.agreement import agreement, verdict
 from tempose.outliers.beliefs import log_odds
 from tempose.outliers.chained import LEAST, REPORTED, moved_nodes
@@ -53,13 +55,12 @@ def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> Robu
     own
         Prior inlier probabilities (m,) of edges that have one of their own, NaN for the others.
     """
-    graph, p = found.fit.graph, found.fit.parameters
+    graph = found.fit.graph
     sigmas = spread(graph, found.fit.poses, _kept(found.fit))
-    same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
     fits = [found.fit]
     others = [one.fit.poses for one in found.competitors] + [one.moved(found.fit.poses) for one in found.alternatives]
     for poses in others:  # with the noise of the chosen one, which may lead some to the same poses
-        here = fit(graph, poses, same, own_probability=own)
+        here = _settled(found.fit, poses, own, options)
         if all(len(moved_nodes(graph, known.poses, here.poses, sigmas)) for known in fits):
             fits.append(here)
     if len(fits) == 1:
@@ -88,6 +89,13 @@ def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> Robu
 def accepts(found: RobustFit, edges: Index) -> bool:
     """Whether a solution accepts most of some edges."""
     return bool(np.mean(_kept(found)[edges]) > 0.5)
+
+
+def _settled(known: RobustFit, start: Poses, own: Array, options: RobustOptions) -> RobustFit:
+    """A fit from other poses, with the noise of a known one."""
+    p = known.parameters
+    same = RobustOptions("given", p.inlier_probability, p.tail, p.outlier_sigma, options.rounds)
+    return replace(fit(known.graph, start, same, own_probability=own), parameters=p)
 
 
 def _kept(found: RobustFit) -> Mask:

@@ -77,9 +77,11 @@ class Explanations:
         view = _View.of([card.positions for card in self.cards], self.planar)
         first = self.cards[0]
         cards = "\n".join(_card(card, first, view) for card in self.cards)
+        lost = any(len(card.given_up) for card in self.cards)
         legend = (
             '<p class="fine legend"><span class="key moved"></span>placed differently '
-            '<span class="key lost"></span>link given up <span class="key shade"></span>where explanation 1 has it</p>'
+            + ('<span class="key lost"></span>link given up ' if lost else "")
+            + '<span class="key shade"></span>where explanation 1 has it</p>'
             if len(self.cards) > 1
             else ""
         )
