@@ -45,8 +45,8 @@ class SolveOptions:
     edge_errors
         What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
         (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. ``auto`` has shared
-        ones where noise is estimated and loop closures that say the same count once, and where rough edges contradict precise
-        ones. Estimate, draws and verdicts are the same.
+        ones where noise is estimated and loop closures that say the same count once, where edges may be wrong and the measurements
+        say that errors are shared, and where rough edges contradict precise ones. Estimate, draws and verdicts are the same.
     scale
         Whether all σ are multiplied by the root of the variance factor: ``never``, ``always``, or ``if-test-fails``. The estimate
         stays where it is; error bars and draws are those of the scaled noise. ``noise="auto"`` is finer, and needs no such factor.
@@ -89,7 +89,7 @@ class SolveOptions:
         "auto",
         "what error bars take for granted: errors of edges are independent, or shared by edges that meet, as those of "
         "registrations of one scan are (default auto: shared where noise is estimated and loop closures that say the same count "
-        "once, or only precise edges tell the poses)",
+        "once, edges may be wrong and the measurements say so, or only precise edges tell the poses)",
         choices=EDGE_ERRORS,
     )
     scale: str = option(
@@ -158,13 +158,13 @@ class SolveOptions:
         each, more = divmod(self.draws, self.chains)
         return tuple(each + (chain < more) for chain in range(self.chains))
 
-    def shares_errors(self, by_place: bool, precise_only: bool) -> bool:
+    def shares_errors(self, by_place: bool, precise_only: bool, told: bool) -> bool:
         """Whether error bars are for edges that share errors.
 
         ``by_place``: loop closures that say the same have counted once; ``precise_only``: edges contradict each other too much for
-        independent errors, so that only the precise ones tell the poses.
+        independent errors, so that only the precise ones tell the poses; ``told``: the measurements say so.
         """
-        seen = precise_only or (self.noise == "auto" and by_place)
+        seen = precise_only or (self.noise == "auto" and (by_place or (told and self.robust is not None)))
         return self.edge_errors == "shared" or (self.edge_errors == "auto" and seen)
 
     @property

@@ -30,7 +30,7 @@ from tempose._typing import Array
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.modes import gaussian_odds, search
 from tempose.analysis.shared_errors import shared_errors
-from tempose.analysis.trust import Doubt, doubts_from
+from tempose.analysis.trust import Doubt, doubts_from, errors_told_shared
 from tempose.dynamics.chain import Dynamics
 from tempose.dynamics.descent import Hook, Watch, optimise
 from tempose.dynamics.options import Langevin
@@ -53,6 +53,7 @@ from tempose.optimum.options import Optimiser, TgMcmc
 from tempose.optimum.proof import certify, solve_to_certificate
 from tempose.optimum.starts import start_poses
 from tempose.options import SolveOptions
+from tempose.outliers.agreement import agreement_without_order
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabilities, solve_robust
 from tempose.outliers.loose_parts import loose_parts
@@ -324,9 +325,12 @@ class Run:
         return Analysis(
             posterior, self.found.poses, self.gauge, options.beta, draws,
             self.found.parameters, options.noise == "auto", (self.laplace,), self.found.weighing,
-            options.shares_errors(is_by_place(self.found.weighing), posterior.is_precise_only),
-            self.found.variance_factor, options.may_repeat,
+            self._shares_errors(posterior), self.found.variance_factor, options.may_repeat,
         )  # fmt: skip
+
+    def _shares_errors(self, posterior: Posterior) -> bool:
+        told = errors_told_shared(self.found.weighing, self.found.doubts)
+        return self.options.shares_errors(is_by_place(self.found.weighing), posterior.is_precise_only, told)
 
     def _status(self) -> Status:
         if self.stop.is_set():
@@ -551,11 +555,14 @@ def _optimise_with_noise(run: Run) -> Optimum:
             if held and check is not None:
                 doubts.append((Doubt.CORRELATED, check.worst[2]))
         notices += held
-        if not options.shares_errors(is_by_place(found.weighing), posterior.is_precise_only):
+        if not options.shares_errors(is_by_place(found.weighing), posterior.is_precise_only, told=False):
             met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
-            notices += describe.shared_errors(met)
-            if met is not None and met.is_shared:
+            given = fitted.graph, fitted.poses, fitted.inlier_probability
+            agreed = agreement_without_order(*given) if options.may_repeat else None
+            if (met is not None and met.is_shared) or (agreed is not None and agreed.agreeing > 0.0):
                 doubts.append((Doubt.SHARED, math.nan))
+            told = errors_told_shared(found.weighing, doubts)
+            notices += describe.shared_errors(met, options.shares_errors(False, False, told))
     trace = np.array([[0.0, posterior.potential(fitted.poses)]])
     status = "converged" if fitted.status == "converged" else "step limit"
     optimum = Optimum(

@@ -218,5 +218,7 @@ def test_error_bars_allow_for_edges_that_contradict_each_other(tmp_path: Path) -
 
 
 def test_only_shared_errors_are_worth_a_notice() -> None:
-    assert describe.shared_errors(None) == describe.shared_errors(SharedErrors(100, 0.01, 0.2)) == []
-    assert "p = 0.005" in describe.shared_errors(SharedErrors(100, 0.1, 0.005))[0]
+    assert describe.shared_errors(None, False) == describe.shared_errors(SharedErrors(100, 0.01, 0.2), False) == []
+    told, allowed_for = (describe.shared_errors(SharedErrors(100, 0.1, 0.005), so)[0] for so in (False, True))
+    assert "p = 0.005" in told and "--edge-errors shared" in told
+    assert "p = 0.005" in allowed_for and "--edge-errors" not in allowed_for

@@ -76,6 +76,9 @@ def test_draws_are_of_both_and_all_comes_back(two: Any, tmp_path: Path) -> None:
     again = Solution.load(tmp_path)
     assert again.summary() == solution.summary()
     assert again.weighing.of_solutions
+    assert again.analysis.errors_shared and "--edge-errors independent" in again.summary()
+    sigma = [one.nodes.sigma_pos[1:] for one in (solution, solved(two[0], edge_errors="independent"))]
+    assert np.all(sigma[0] > 1.5 * sigma[1])  # who is wrong about edges that agree may be wrong about their errors
     np.testing.assert_array_equal(again.verdicts.inlier_probability, solution.verdicts.inlier_probability)
     write_report(tmp_path / "report.html", solution)
     page = (tmp_path / "report.html").read_text()
@@ -123,5 +126,5 @@ def test_wrong_edges_that_err_each_by_itself_leave_one_solution() -> None:
     for seed in range(3):
         made = simulate(24, completeness=0.6, wrong_edges=0.4, seed=seed)
         solution = solved(unnamed(made.graph))
-        assert not solution.explanations
+        assert not solution.explanations and not solution.analysis.errors_shared
         assert Doubt.UNDECIDED not in [one.doubt for one in solution.judgement.findings]

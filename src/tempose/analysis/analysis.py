@@ -25,10 +25,8 @@ from tempose.numerics.sparse import NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
 from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
-from tempose.outliers.agreement import Agreement, agreement
+from tempose.outliers.agreement import Agreement, agreement_without_order
 from tempose.outliers.noise import Parameters
-from tempose.outliers.search.skeleton import skeleton
-from tempose.outliers.sequence import Sequence
 from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts, one_wrong_of_each
 from tempose.sampling.draws import Draws
@@ -327,10 +325,8 @@ class Analysis:
             return None
         if self.weighing is not None and not self.weighing.of_solutions:
             return None
-        if Sequence.of(skeleton(graph).graph) is not None:
-            return None
         given = likelihood.inlier_probability(self.posterior.energies(self.estimate))
-        return agreement(graph, self.estimate, given)
+        return agreement_without_order(graph, self.estimate, given)
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""

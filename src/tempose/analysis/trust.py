@@ -22,7 +22,7 @@ from tempose.analysis.diagnostics import Level, Trouble
 from tempose.analysis.reliability import GlobalTest
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
-from tempose.outliers.solutions import is_by_place
+from tempose.outliers.solutions import Weighing, is_by_place
 
 __all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
 
@@ -175,6 +175,12 @@ def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ..
     return tuple((Doubt(name), math.nan if value is None else float(value)) for name, value in facts)
 
 
+def errors_told_shared(weighing: Weighing | None, doubts: Sequence[tuple[Doubt, float]]) -> bool:
+    """Whether measurements say that edges share errors: those that meet err alike, or wrong ones agree with each other."""
+    undecided = weighing is not None and weighing.of_solutions
+    return undecided or any(doubt is Doubt.SHARED for doubt, _ in doubts)
+
+
 def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
     """Weigh everything that was found."""
     findings = [
@@ -199,6 +205,8 @@ def _search(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     for doubt, value in evidence.found:
         if doubt in (Doubt.COMPETING, Doubt.OTHER_PLACES) and evidence.contested:
             continue  # told already, with probabilities
+        if doubt is Doubt.SHARED and analysis.errors_shared:
+            continue  # error bars allow for that
         grave = doubt is Doubt.CORRELATED and value > FAR_OFF
         yield Finding(
             doubt,

@@ -222,14 +222,16 @@ def widened_noise(parameters: Parameters) -> list[str]:
     ]
 
 
-def shared_errors(found: SharedErrors | None) -> list[str]:
+def shared_errors(found: SharedErrors | None, allowed_for: bool) -> list[str]:
     """That errors of edges that meet are not independent, if they are not."""
     if found is None or not found.is_shared:
         return []
-    return [
-        f"edges that meet err alike (p = {found.p_value:.2g} for independent errors): error bars of independent errors are too "
-        "small; --edge-errors shared has wider ones"
-    ]
+    then = (
+        "so error bars are"
+        if allowed_for
+        else "error bars of independent errors are too small; --edge-errors shared has"
+    )
+    return [f"edges that meet err alike (p = {found.p_value:.2g} for independent errors): {then} wider ones"]
 
 
 def error_bars(errors_shared: bool, by_place: bool) -> str:
@@ -240,7 +242,7 @@ def error_bars(errors_shared: bool, by_place: bool) -> str:
             "itself: --edge-errors independent"
         )
     if errors_shared:
-        return "error bars are for edges that share errors; they are wider than those of independent errors"
+        return "error bars are for edges that share errors; if every edge errs by itself: --edge-errors independent"
     return "error bars hold if every edge errs by itself; if edges that meet share errors, as scans do: --edge-errors shared"
 
 

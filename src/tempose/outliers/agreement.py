@@ -38,6 +38,8 @@ from tempose.model.residuals import residuals
 from tempose.outliers.clusters import KINDS, Clusters
 from tempose.outliers.competing import turned_by_chance
 from tempose.outliers.loose_parts import ACCEPTED, spread
+from tempose.outliers.search.skeleton import skeleton
+from tempose.outliers.sequence import Sequence
 
 _FITS = 9.0  # squared distance per number up to which an edge fits, and two say the same: three σ in every direction
 _CLEARLY = 4.0  # times as much: pairs that differ in one respect, and tell how often chance makes the other alike
@@ -109,6 +111,13 @@ def agreement(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agre
     v = _beyond(says, by_chance)
     repeated[wrong] = says & (v > 0.0)
     return Agreement(len(wrong) / max(int(motions.sum()), 1), v, fits | ~motions, repeated)
+
+
+def agreement_without_order(graph: PoseGraph, poses: Poses, inlier_probability: Array) -> Agreement | None:
+    """The same; ``None`` where an order in time tells what repeats what, too."""
+    if Sequence.of(skeleton(graph).graph) is not None:
+        return None
+    return agreement(graph, poses, inlier_probability)
 
 
 def verdict(found: Agreement | None, inlier_probability: Array) -> Array:

@@ -13,7 +13,7 @@ from tempose import describe
 from tempose.analysis.analysis import Analysis
 from tempose.analysis.diagnostics import Diagnostics
 from tempose.analysis.summary import NodeSummary, reported
-from tempose.analysis.trust import doubts_from
+from tempose.analysis.trust import doubts_from, errors_told_shared
 from tempose.errors import DrawsError, GraphError, OptionError
 from tempose.io.csvfile import name_text
 from tempose.io.result_directory import StoredResult, Table, read_result, with_poses, write_result
@@ -97,6 +97,8 @@ def _fields(home: Path, stored: StoredResult) -> dict[str, Any]:
         raise ValueError(scaled_by)
     posterior = Posterior(stored.graph, stored.likelihood)
     weighing = Weighing.from_arrays(stored.graph.node_ids, stored.explanations) if stored.explanations else None
+    doubts = doubts_from(facts["optimiser"]["doubts"])
+    told = errors_told_shared(weighing, doubts)
     analysis = Analysis(
         posterior,
         stored.estimate,
@@ -106,7 +108,7 @@ def _fields(home: Path, stored: StoredResult) -> dict[str, Any]:
         parameters,
         options.noise == "auto",
         weighing=weighing,
-        errors_shared=options.shares_errors(is_by_place(weighing), posterior.is_precise_only),
+        errors_shared=options.shares_errors(is_by_place(weighing), posterior.is_precise_only, told),
         scaled_by=scaled_by,
         may_repeat=options.may_repeat,
     )
@@ -129,7 +131,7 @@ def _fields(home: Path, stored: StoredResult) -> dict[str, Any]:
         analysis=analysis,
         optimiser_status=facts["optimiser"]["status"],
         optimum_notices=tuple(facts["optimiser"]["notices"]),
-        doubts=doubts_from(facts["optimiser"]["doubts"]),
+        doubts=doubts,
         scaled_by=scaled_by,
         tuning=facts["tuning"],
         likelihood=stored.likelihood,
