@@ -8,9 +8,9 @@ A piece is another graph than the scan: ``parts``, stretches of about 22 scans; 
 of 30 that begin elsewhere; ``thirds``, every third one; ``edges``, all scans with a random 60% of the edges; ``scans``, a random
 60% of the scans, three times. ``--without-order`` gives scans names without numbers. For each solve (`--robust --noise auto`):
 nodes that right edges connect, mean errors on them, Brier score, edges given p > 0.9 and how many of these are right, share of the
-nodes in the 95% regions of all explanations reported, and what the first line says; then all together, and the reliability of all
-verdicts. ``--independent`` does the same with wrong edges taken for independent; ``--others`` has the errors of other methods and
-of the oracle.
+nodes in the 95% regions of all explanations reported (and in those of edges that err each by itself), and what the first line says;
+then all together, and the reliability of all verdicts. ``--independent`` does the same with wrong edges taken for independent;
+``--others`` has the errors of other methods and of the oracle.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tempose.analysis.regions import inside
 from tempose.errors import TemposeError
 from tempose.model.graph import PoseGraph
 from tempose.model.order import known_order
@@ -29,7 +30,16 @@ from tempose.outliers import Robust
 from tempose.solver import solve
 from tempose.studies.experiments import scenes
 from tempose.studies.experiments.threedmatch import ALL_SCENES, agreeing, scene
-from tempose.studies.wrong_edges import SURE, binned, largest_part, reliability, scores, shared_coverage
+from tempose.studies.wrong_edges import (
+    NUMBERS,
+    SURE,
+    binned,
+    largest_part,
+    node_distances,
+    reliability,
+    scores,
+    with_errors,
+)
 
 LEAST_SCANS, LEAST_HELD = 8, 6
 SHARE = 0.6
@@ -86,7 +96,7 @@ def main() -> None:
                         continue
                     here = truth.select([piece.node_ids[row] for row in known])
                     graph, here = without_order(piece, here) if asked.without_order else (piece, here)
-                    inside = np.isin(graph.edge_i, known) & np.isin(graph.edge_j, known)
+                    among = np.isin(graph.edge_i, known) & np.isin(graph.edge_j, known)
                     judged = graph.subgraph(known)
                     right = agreeing(judged, here)
                     held = largest_part(judged.with_edges(right))
@@ -94,16 +104,18 @@ def main() -> None:
                         continue
                     where = here.select(held.node_ids)
                     solution = solve(graph, robust=robust, noise="auto", draws=0, certify=False, analyse=False)
-                    p = solution.verdicts.inlier_probability[inside]
+                    p = solution.verdicts.inlier_probability[among]
                     errors = scenes._errors(solution.poses, where)
-                    row = {**scores(p, right), **shared_coverage(solution, where, (0.95,)), **errors}
+                    row = {**scores(p, right), **errors}
+                    for bars, one in (("held", solution), ("alone", with_errors(solution, shared=False))):
+                        row[bars] = float(np.mean(inside(node_distances(one, where), 0.95, NUMBERS)))
                     found.append(row)
                     bins += binned(p, right)
                     trust[solution.judgement.trust.value] += 1
                     print(
                         f"{name} {data} {kind} {k}: {held.n_nodes} nodes, {errors['mean_rotation_deg']:.1f}° "
                         f"{errors['mean_translation']:.2f}; Brier {row['brier']:.3f}, sure {row['sure_right']} of {row['sure']}, "
-                        f"inside {row['shared_95']:.2f}; {solution.headline}",
+                        f"inside {row['held']:.2f} ({row['alone']:.2f}); {solution.headline}",
                         flush=True,
                     )
                     for other in scenes.OTHERS if asked.others else ():
@@ -123,7 +135,8 @@ def main() -> None:
         print(
             f"{name}, {len(found)} solves: Brier {sum(row['brier'] * row['edges'] for row in found) / edges:.3f}, p > {SURE}: "
             f"{sure_right} of {sure} right ({sure_right / max(sure, 1):.2f}), nodes inside "
-            f"{sum(row['shared_95'] * row['n_compared'] for row in found) / nodes:.2f}; "
+            f"{sum(row['held'] * row['n_compared'] for row in found) / nodes:.2f} "
+            f"({sum(row['alone'] * row['n_compared'] for row in found) / nodes:.2f}); "
             + ", ".join(f"{count} {words}" for words, count in trust.most_common())
         )
         for line in reliability(bins):

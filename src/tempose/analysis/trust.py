@@ -248,8 +248,7 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if agreed is not None and agreed.share_right < NEARLY_ALL:
         trust = Trust.NOT if agreed.share_right < UNSURE else Trust.CARE
         yield Finding(Doubt.ALIKE, trust, 100.0 * (1.0 - agreed.share_right))
-    alone = agreed is None or agreed.agreeing == 0.0
-    if verdicts is not None and alone and not is_by_place(analysis.weighing):  # each wrong edge is a mistake of its own
+    elif verdicts is not None and not is_by_place(analysis.weighing):  # each wrong edge taken for a mistake of its own
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)
