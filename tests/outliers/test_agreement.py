@@ -78,7 +78,7 @@ def test_verdicts_are_lower_by_what_agreement_is_worth() -> None:
     s = 0.5 / (0.5 + 0.3)
     p = np.array([0.9, 0.1, 0.1, 0.8])  # the last one is far off, and believed because tails are heavy
     assert found.share_right == pytest.approx(s)
-    assert found.verdict(p) == pytest.approx([0.9 * s, 0.1 * 0.5 + 0.9 * (1.0 - s), 0.1 * 0.5, 0.8 * 0.5])
+    assert found.verdict(p) == pytest.approx([0.9 * s, 0.05 * s + 0.9 * (1.0 - s), 0.05 * s, 0.4 * s])
     assert np.array_equal(replace(found, agreeing=0.0).verdict(p), p)
     assert Agreement(1.0, 1.0, fits, repeated).share_right == 0.0
 

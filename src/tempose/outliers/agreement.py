@@ -77,12 +77,12 @@ class Agreement:
         """Probability (m,) that each edge is right, from that of wrong edges that are independent of each other.
 
         Those that do not fit are called wrong here. Where tails are heavy they may be believed all the same: no more often than
-        any edge, then.
+        any edge, then, and as others that are believed.
         """
         if self.agreeing == 0.0:
             return inlier_probability
         p, s = inlier_probability, self.share_right
-        believed = np.where(self.fits, s, 1.0 - self.called_wrong) * p
+        believed = s * np.where(self.fits, 1.0, 1.0 - self.called_wrong) * p
         return np.asarray(believed + np.where(self.repeated, (1.0 - s) * (1.0 - p), 0.0))
 
     def facts(self) -> dict[str, float]:

@@ -49,8 +49,9 @@ class Robust:
     trust_ids
         ``A:B``: trust odometry between these ids only; ``None``: everywhere.
     repeats
-        ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.reading`);
-        ``independent``: each is a mistake of its own.
+        ``cluster``: loop closures that say the same are right or wrong together (:mod:`tempose.outliers.reading`), and where ids
+        are no order in time it counts how often wrong edges agree (:mod:`tempose.outliers.agreement`); ``independent``: each wrong
+        edge is a mistake of its own.
     """
 
     inlier_probability: float | None = option(
@@ -74,8 +75,8 @@ class Robust:
     )
     repeats: str = option(
         "cluster",
-        "loop closures that say the same, in graphs whose ids are an order in time: cluster (their evidence counts once), or "
-        "independent (every wrong edge is a mistake of its own)",
+        "wrong edges that say the same: cluster (their evidence counts once if ids are an order in time, else it counts how often "
+        "they agree), or independent (every wrong edge is a mistake of its own)",
         choices=REPEATS,
     )
 
