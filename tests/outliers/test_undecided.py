@@ -16,10 +16,12 @@ from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
+from tempose.model.posterior import Posterior
 from tempose.outliers import Robust
 from tempose.report.solution_page import write_report
 from tempose.simulation import simulate
 from tempose.solver import Solution
+from tempose.studies.experiments.robust import clusters
 
 NODES, ACROSS = 24, 28
 
@@ -119,6 +121,17 @@ def test_what_is_trusted_is_given_up_for_its_odds(trust: float) -> None:
         26.0 * (1.0 / trust - 1.0) ** 3 * (trust < 0.9), rel=1e-6
     )
     assert gives_up[0] == (trust < 0.75)  # 26 to 1 is for the lie what (P / (1 - P))³ is for the truth
+
+
+def test_most_edges_wrong_and_agreeing_are_believed_by_nobody() -> None:
+    """What an explanation keeps are the edges that fit it, even where those that do not are as probable."""
+    bad = clusters(simulate(50, completeness=0.5, seed=501), 0.6, 501)
+    solution = solved(bad.graph)
+    assert solution.judgement.trust is Trust.NOT and solution.analysis.agreement.share_right < 0.5
+    assert solution.verdicts.inlier_probability.max() < 0.7
+    for k, one in enumerate(solution.explanations):
+        energies, kept = Posterior(solution.graph).energies(one.poses), solution.explanation_kept(k)
+        assert 200 < kept.sum() < 400 and energies[kept].max() < energies[~kept].min()
 
 
 def test_wrong_edges_that_err_each_by_itself_leave_one_solution() -> None:

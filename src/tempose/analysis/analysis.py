@@ -300,9 +300,16 @@ class Analysis:
         likelihood = self.posterior.likelihood
         if likelihood is None:
             return None
-        kept = likelihood.inlier_probability(self.posterior.energies(self.estimate)) > DISTRUSTED
         alone = self.edge_checks.inlier_probability(likelihood)
-        return self._verdicts(one_wrong_of_each(self.posterior.graph, kept, alone))
+        return self._verdicts(one_wrong_of_each(self.posterior.graph, self.given_poses > DISTRUSTED, alone))
+
+    @cached_property
+    def given_poses(self) -> Array:
+        """Probability (m,) that each edge is right given the poses of the estimate, those that are wrong being independent."""
+        likelihood = self.posterior.likelihood
+        if likelihood is None:
+            return np.ones(self.posterior.graph.n_edges)
+        return likelihood.inlier_probability(self.posterior.energies(self.estimate))
 
     def _verdicts(self, probability: Array) -> EdgeVerdicts | None:
         if self.parameters is None:
@@ -320,13 +327,11 @@ class Analysis:
         ``None`` where an order in time tells what repeats what, nobody cares, or there are rotations alone, which agree by chance
         too often.
         """
-        likelihood, graph = self.posterior.likelihood, self.posterior.graph
-        if likelihood is None or not self.may_repeat:
+        if self.posterior.likelihood is None or not self.may_repeat:
             return None
         if self.weighing is not None and not self.weighing.of_solutions:
             return None
-        given = likelihood.inlier_probability(self.posterior.energies(self.estimate))
-        return agreement_without_order(graph, self.estimate, given)
+        return agreement_without_order(self.posterior.graph, self.estimate, self.given_poses)
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""
@@ -343,7 +348,7 @@ class Analysis:
 
 _OF_THE_ESTIMATE = (
     "laplace", "error_bars", "residuals", "edge_checks", "_of_edges", "reliability", "global_test", "_fit", "surprise",
-    "is_loose", "agreement",
+    "is_loose", "given_poses", "agreement",
 )  # fmt: skip
 _ANSWERS = (
     "diagnostics", "modes", "own_diagnostics", "nodes", "mode_nodes", "residuals", "edge_checks", "surprise",

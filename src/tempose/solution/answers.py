@@ -332,8 +332,8 @@ class Answers:
         return own.inlier_probability
 
     def explanation_kept(self, k: int) -> Mask:
-        """Which edges between poses (m,) explanation ``k`` does not distrust."""
-        return np.asarray(self.graph.is_relative & (self.explanation_inliers(k) >= DISTRUSTED))
+        """Which edges between poses (m,) explanation ``k`` keeps: whose measurements are right by its poses."""
+        return np.asarray(self.graph.is_relative & (self._explanation(k).given_poses > DISTRUSTED))
 
     def _explanation(self, k: int) -> Analysis:
         count = len(self.explanations)
