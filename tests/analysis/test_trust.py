@@ -153,7 +153,7 @@ def test_doubts_come_back_from_the_file(tmp_path):
     kept.save(tmp_path)
     again = tempose.Solution.load(tmp_path)
     assert again.summary() == kept.summary()
-    assert "edges that meet err alike" in again.summary()
+    assert "edges share errors" in again.summary()
     assert "other solutions" not in again.summary()  # explanations, with probabilities, are told in their place
 
 

@@ -17,7 +17,7 @@ from tempose.analysis.trust import Doubt, Trust
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
-from tempose.outliers import Robust
+from tempose.outliers import Robust, undecided
 from tempose.report.solution_page import write_report
 from tempose.simulation import simulate
 from tempose.solver import Solution
@@ -141,3 +141,13 @@ def test_wrong_edges_that_err_each_by_itself_leave_one_solution() -> None:
         solution = solved(unnamed(made.graph))
         assert not solution.explanations and not solution.analysis.errors_shared
         assert Doubt.UNDECIDED not in [one.doubt for one in solution.judgement.findings]
+
+
+@pytest.mark.parametrize("seed", [7, 30])
+def test_nodes_that_one_edge_each_takes_elsewhere_are_no_agreement(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worse minimum keeps several edges that the chosen one rejects, each of which moves a part of its own."""
+    graph = simulate(100, completeness=0.1, wrong_edges=0.2, seed=seed).graph
+    solution = solved(graph)
+    assert not solution.explanations and Doubt.COMPETING in [one.doubt for one in solution.judgement.findings]
+    monkeypatch.setattr(undecided, "_agreeing", lambda one, _: len(one.moved))  # negative control: as if they agreed
+    assert len(solved(graph).explanations) > 1

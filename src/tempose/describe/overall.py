@@ -56,7 +56,7 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         Doubt.ONE_OF_MANY: f"one of {count} edges in a row is probably wrong, and nothing tells which",
         Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
         Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
-        Doubt.SHARED: "edges that meet err alike, so error bars are too small",
+        Doubt.SHARED: "edges share errors, so error bars are too small",
         Doubt.ROUGH: "rough edges contradict precise ones, which alone tell the poses",
         Doubt.UNDETERMINED: "the measurements do not tie all of it to the world",
         Doubt.UNCHECKED: "there are no loops: no edge is checked by another",

@@ -33,7 +33,7 @@ from tempose.outliers.competing import FEWEST
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.loose_parts import ACCEPTED, spread
 from tempose.outliers.noise import RobustOptions
-from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
+from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
 
 
 def odds_decide(found: RobustSolution) -> bool:
@@ -41,7 +41,7 @@ def odds_decide(found: RobustSolution) -> bool:
     chosen = found.fit
     if found.alternatives or math.isfinite(chosen.parameters.tail):
         return False
-    if any(np.sum(_kept(one.fit) & ~_kept(chosen)) >= FEWEST for one in found.competitors):
+    if any(_agreeing(one, chosen) >= FEWEST for one in found.competitors):
         return False
     agreed = agreement(chosen.graph, chosen.poses, chosen.inlier_probability)
     return agreed is None or agreed.agreeing == 0.0
@@ -100,6 +100,13 @@ def _settled(known: RobustFit, start: Poses, own: Array, options: RobustOptions)
 
 def _kept(found: RobustFit) -> Mask:
     return np.asarray(found.inlier_probability > ACCEPTED)
+
+
+def _agreeing(other: Competitor, chosen: RobustFit) -> int:
+    """How many edges agree on what a competing solution says: one for each part that it moves fits anyhow, and does not count."""
+    here, there = _kept(other.fit), _kept(chosen)
+    parts = chosen.graph.with_edges(here & there).component[other.moved]
+    return int(np.sum(here & ~there)) - len(np.unique(parts)) + 1
 
 
 def _log_probability(found: RobustFit, chosen: RobustFit, own: Array) -> float:
