@@ -1,8 +1,8 @@
 r"""Solutions between which odds do not decide, as explanations.
 
 Where nothing tells an order in time, odds between two solutions rest on wrong edges being independent of each other. That they are
-not is seen in three ways: those that are called wrong agree with each other (:mod:`tempose.outliers.agreement`); several edges that
-the chosen solution rejects agree on another one; or the noise has a heavy tail, so that there is no saying where wrong begins. Odds
+not is seen in three ways: those that are called wrong agree with each other (:mod:`tempose.outliers.agreement`); edges that the
+chosen solution rejects agree on another one; or the noise has a heavy tail, so that there is no saying where wrong begins. Odds
 of e^100 to 1 mean nothing there: of two sets of edges that agree either may be the one of look-alikes.
 
 Each of these solutions is an explanation. One that keeps b edges that the chosen one rejects, and rejects a that the chosen one
@@ -29,7 +29,6 @@ from tempose.model.poses import Poses
 from tempose.outliers.agreement import agreement, verdict
 from tempose.outliers.beliefs import log_odds
 from tempose.outliers.chained import LEAST, REPORTED, moved_nodes
-from tempose.outliers.competing import FEWEST
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.loose_parts import ACCEPTED, spread
 from tempose.outliers.noise import RobustOptions
@@ -41,7 +40,7 @@ def odds_decide(found: RobustSolution) -> bool:
     chosen = found.fit
     if found.alternatives or math.isfinite(chosen.parameters.tail):
         return False
-    if any(_agreeing(one, chosen) >= FEWEST for one in found.competitors):
+    if any(_agreeing(one, chosen) > 0 for one in found.competitors):
         return False
     agreed = agreement(chosen.graph, chosen.poses, chosen.inlier_probability)
     return agreed is None or agreed.agreeing == 0.0
@@ -103,10 +102,10 @@ def _kept(found: RobustFit) -> Mask:
 
 
 def _agreeing(other: Competitor, chosen: RobustFit) -> int:
-    """How many edges agree on what a competing solution says: one for each part that it moves fits anyhow, and does not count."""
+    """How many edges agree with others on what a competing solution says: of each part that it moves one fits anyhow."""
     here, there = _kept(other.fit), _kept(chosen)
     parts = chosen.graph.with_edges(here & there).component[other.moved]
-    return int(np.sum(here & ~there)) - len(np.unique(parts)) + 1
+    return int(np.sum(here & ~there)) - len(np.unique(parts))
 
 
 def _log_probability(found: RobustFit, chosen: RobustFit, own: Array) -> float:
