@@ -10,9 +10,11 @@ import pytest
 
 import tempose
 from tempose.outliers.noise import FEWEST_SPARE
+from tempose.outliers.search import ladders
 from tempose.outliers.search.ladders import _closures, _neighbours, ladder_noise
 from tempose.outliers.sequence import Sequence
 from tempose.simulation import Simulated, simulate
+from tempose.studies.experiments import lookalikes
 
 SIGMA_DEG, SIGMA = 2.0, 0.1
 
@@ -42,6 +44,18 @@ def test_noise_is_told_in_spite_of_wrong_edges(planar: bool) -> None:
     ratio = np.array(shown)
     assert np.sum((ratio < 0.5) | (ratio > 1.6)) <= 1  # next door, displaced by little, one mistake looks like noise
     assert np.all(np.abs(np.median(ratio, axis=0) - 0.9) < 0.15)  # the scale of Student's core is that much smaller
+
+
+def test_look_alikes_that_stand_alike_are_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two mistakes of nearly the same turn, a unit apart: a third of the ladders agree in turn and not in place."""
+    made = lookalikes.world(80027, lookalikes.QUICK_NODES)
+    found = ladder_noise(sequence_of(made), FEWEST_SPARE)
+    assert found is not None
+    assert 0.7 < found[1] / lookalikes.SIGMA < 1.2 and 0.7 < math.degrees(found[0]) / lookalikes.SIGMA_DEG < 1.2
+    both_or_neither = np.array([[True, True], [False, False]])  # as it was
+    monkeypatch.setattr(ladders, "_CLOSES", both_or_neither)
+    wide = ladder_noise(sequence_of(made), FEWEST_SPARE)
+    assert wide is not None and wide[1] / lookalikes.SIGMA > 3.0
 
 
 def test_without_the_gate_wrong_edges_would_count_as_noise() -> None:

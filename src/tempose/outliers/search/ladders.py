@@ -4,6 +4,9 @@ They are the shortest cycles of a chain with loop closures, and close within the
 are right, and just as well if both are wrong by one mistake. So they tell the noise without knowing which edges are right, where
 there are too few triangles. Longer cycles do not: one that is thought to be right and is not, opens them all, and what
 fits then is noise that is many times too wide.
+
+Ladders that do not close may still agree in turn: rooms along one corridor look alike and stand alike. So there are three ways not
+to close, in place, in turn, and in both, each with a share of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tempose.outliers.sequence import Sequence
 
 _STEPS = ((0, 1), (1, -1), (1, 0), (1, 1))  # ids from the ends of one loop closure to those of its neighbour
 _TAIL = 4.0  # ν of the errors of ladders, as in growth
+_CLOSES = np.array([[True, True], [True, False], [False, True], [False, False]])  # in turn, in place
 _STARTS = (0.1, 0.25, 0.5)  # quantiles of the squares with which the estimate begins
 _FEWEST = 4  # ladders
 _ROUNDS = 100
@@ -70,25 +74,39 @@ def _most_probable(
 ) -> tuple[float, Array, Array]:
     """Log likelihood, variances (2,) and probabilities (k,) that ladders close, from variances to begin with.
 
-    ``squares`` (2, k) and ``numbers`` (2,) are of rotations and translations; ``widest`` are the variances of ladders that do not
-    close.
+    ``squares`` (2, k) and ``numbers`` (2,) are of rotations and translations; ``widest`` are the variances of what does not close.
     """
-    d, share = float(numbers.sum()), 0.5
-    constant = special.gammaln(0.5 * (_TAIL + d)) - special.gammaln(0.5 * _TAIL) - 0.5 * d * math.log(0.5 * _TAIL)
-    broad = -0.5 * float(numbers @ np.log(widest)) - 0.5 * np.sum(squares / widest[:, None], axis=0)
-    likelihood, closing = -math.inf, np.zeros(squares.shape[1])
+    share = np.full(len(_CLOSES), 1.0 / len(_CLOSES))
+    broad = -0.5 * (numbers * np.log(widest))[:, None] - 0.5 * squares / widest[:, None]
+    likelihood, ways = -math.inf, np.zeros((len(_CLOSES), squares.shape[1]))
     for _ in range(_ROUNDS):
-        energy = np.sum(squares / variance[:, None], axis=0)
-        core = constant - 0.5 * float(numbers @ np.log(variance)) - 0.5 * (_TAIL + d) * np.log1p(energy / _TAIL)
-        both = np.logaddexp(core + math.log(share), broad + math.log1p(-share))
-        closing = np.exp(core + math.log(share) - both)
-        before, likelihood = likelihood, float(both.sum())
+        energy = squares / variance[:, None]
+        logs = np.stack([
+            _core(closes @ energy, float(closes @ numbers)) - 0.5 * float(closes @ (numbers * np.log(variance))) + ~closes @ broad
+            for closes in _CLOSES
+        ])  # fmt: skip
+        logs += np.log(share)[:, None]
+        each = special.logsumexp(logs, axis=0)
+        ways = np.exp(logs - each)
+        before, likelihood = likelihood, float(each.sum())
         if likelihood - before < 1e-6:
             break
-        weight = closing * (_TAIL + d) / (_TAIL + energy)
-        variance = np.maximum(squares @ weight / (numbers * max(float(closing.sum()), 1e-9)), least)
-        share = float(np.clip(closing.mean(), 0.01, 0.99))
-    return likelihood, variance, closing
+        sums = np.zeros((2, 2))  # of squares and of their number, by weight
+        for closes, way in zip(_CLOSES, ways, strict=True):
+            d = float(closes @ numbers)
+            weight = way * (_TAIL + d) / (_TAIL + closes @ energy)
+            sums += closes * np.array([squares @ weight, numbers * max(float(way.sum()), 1e-9)])
+        variance = np.maximum(sums[0] / sums[1], least)
+        share = np.clip(ways.mean(axis=1), 0.01, 0.99)
+    return likelihood, variance, ways[0]
+
+
+def _core(energy: Array, d: float) -> Array:
+    """Logarithm of Student's density of d numbers of variance 1, at squares (k,), but for (2π)^(−d/2)."""
+    if d == 0.0:
+        return np.zeros_like(energy)
+    constant = special.gammaln(0.5 * (_TAIL + d)) - special.gammaln(0.5 * _TAIL) - 0.5 * d * math.log(0.5 * _TAIL)
+    return np.asarray(constant - 0.5 * (_TAIL + d) * np.log1p(energy / _TAIL))
 
 
 def _neighbours(sequence: Sequence) -> tuple[Index, Index]:
