@@ -50,7 +50,10 @@ def test_reliability_is_on_the_diagonal_if_probabilities_are_right_and_its_error
         rows += study.binned(np.full(10, p), np.full(10, rng.random() < p))
     (line,) = study.reliability(rows)
     assert (line["graphs"], line["edges"]) == (4000, 40_000)
-    assert line["right_se"] == pytest.approx(np.sqrt(0.85 * 0.15 / 4000.0), rel=0.1)
+    assert line["right_se"] == pytest.approx(np.sqrt(0.85 * 0.15 / 4000.0), rel=0.01)
+    few = [row for row in rows if row["right"]][:3]  # no spread from graph to graph, and no surprise
+    (line_of_few,) = study.reliability(few)
+    assert line_of_few["right"] == 1.0 and 1.0 - line_of_few["stated"] < 2.0 * line_of_few["right_se"]
     assert abs(line["right"] - line["stated"]) < 4.0 * line["right_se"]
     overconfident = study.reliability([row | {"stated": 0.89 * row["edges"]} for row in rows])[0]
     assert abs(overconfident["right"] - overconfident["stated"]) > 5.0 * line["right_se"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -85,27 +86,26 @@ def binned(probability: Array, right: Mask) -> list[Row]:
 def reliability(rows: Sequence[Row]) -> list[Row]:
     """Stated probability and share of right edges in each bin, over the rows of many graphs.
 
-    The edges of a graph stand and fall together, so the standard error is from graph to graph: of a ratio of sums,
-    ``sqrt(Σ (right − share · edges)²) / Σ edges``; at least that of one graph that would have been otherwise.
+    ``right_se`` is the standard error of that share if the probabilities are right. The edges of a graph in a bin stand and fall
+    together, as those of one cluster do, so it is from graph to graph: ``sqrt(Σ edges² p (1 − p)) / Σ edges``. What is seen from
+    graph to graph would not do: where all of three are right there is no spread, and three in four would have been no surprise.
     """
     lines = []
     for k in range(len(BINS) - 1):
         here = [row for row in rows if row.get("bin") == k and row["edges"]]
-        edges, right = np.array([row["edges"] for row in here]), np.array([row["right"] for row in here])
+        edges, stated = (np.array([row[name] for row in here], dtype=float) for name in ("edges", "stated"))
         if not len(here):
             continue
         total = float(edges.sum())
-        share = float(right.sum()) / total
-        error = float(np.sqrt(np.sum((right - share * edges) ** 2))) / total
         lines.append(
             {
                 "from": float(BINS[k]),
                 "to": float(BINS[k + 1]),
                 "graphs": len(here),
                 "edges": int(total),
-                "stated": sum(row["stated"] for row in here) / total,
-                "right": share,
-                "right_se": max(error, 0.5 * float(edges.mean()) / total),
+                "stated": float(stated.sum()) / total,
+                "right": sum(row["right"] for row in here) / total,
+                "right_se": math.sqrt(max(float(stated @ (edges - stated)), 0.0)) / total,
             }
         )
     return lines
