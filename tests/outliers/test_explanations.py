@@ -118,7 +118,7 @@ def test_the_share_of_right_clusters_is_integrated_out() -> None:
 
     wanted = []
     for world in search.beliefs.worlds:
-        total = 1.0
+        total = math.exp(world.log_offered(int(np.sum(search.clusters.kind == 0)), graph.n_nodes))
         for k, (a, b) in enumerate(world.kinds):
             right, wrong = (int(np.sum((role == r) & (search.clusters.kind == k))) for r in (3, 0))
             of = integrate.quad(lambda x, a=a, b=b, n=right, m=wrong: x ** (a - 1 + n) * (1 - x) ** (b - 1 + m), 0, 1)

@@ -35,20 +35,30 @@ class World:
         Clusters of one edge, of two to four and of more, as if so many right and wrong ones had been seen: Beta priors of π.
     alike
         v: how often one wrong cluster agrees with another; ``None``: as the beliefs say.
+    lone
+        How many clusters of one edge there are for every node, on average over graphs of this sort; ``None``: any number.
     """
 
     kinds: Kinds
     alike: float | None = None
+    lone: float | None = None
+
+    def log_offered(self, lone: int, nodes: int) -> float:
+        """Logarithm of the probability that so many nodes have so many clusters of one edge: geometric."""
+        if self.lone is None:
+            return 0.0
+        mean = self.lone * nodes
+        return lone * (math.log(mean) - math.log1p(mean)) - math.log1p(mean)
 
 
-# chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059)
-HOPEFUL = World(((2.0, 1.0), (6.0, 2.0), (6.0, 2.0)))
-"""As a front end of SLAM makes them: three in four clusters are right."""
-# chosen on: 3DMatch, all seven scenes
-WORRIED = World(((1.0, 9.0), (1.0, 2.0), (1.5, 1.0)))
-"""As registrations of scans propose them: nine in ten lone ones are wrong."""
-# chosen on: its meaning; (20, 0.2) was too soft on one scene of 3DMatch (office1); simulated worlds, seeds 30000 to 30005
-LONELY = World(((1.0, 1.0), (200.0, 1.0), (200.0, 1.0)), 0.002)
+# chosen on: 60 simulated worlds with look-alikes (seeds 6000 to 6059); lone: worlds with look-alikes (seeds 80000 to 80078)
+HOPEFUL = World(((2.0, 1.0), (6.0, 2.0), (6.0, 2.0)), lone=0.1)
+"""As a front end of SLAM makes them: three in four clusters are right, and lone ones are few."""
+# chosen on: 3DMatch, all seven scenes, of which each has .7 to 3.7 lone ones a node
+WORRIED = World(((1.0, 9.0), (1.0, 2.0), (1.5, 1.0)), lone=1.0)
+"""As registrations of scans propose them: lone ones are many, and nine in ten are wrong."""
+# chosen on: its meaning; (20, 0.2) was too soft on one scene of 3DMatch (office1); simulated worlds, seeds 30000 to 30005; lone: 35000 to 35002
+LONELY = World(((1.0, 1.0), (200.0, 1.0), (200.0, 1.0)), 0.002, lone=0.3)
 """Nothing looks alike: however many are wrong, each is by itself, so that two that agree are right."""
 _SAID = 10.0  # clusters, as many of which what a user says of them is worth
 
@@ -88,11 +98,14 @@ class Beliefs:
     # chosen on: 3DMatch, all seven scenes, and 16 simulated worlds with look-alikes (seeds 8300 to 8315)
     misfit: float = 0.0
 
-    def shares(self, clusters: Array | None = None, links: Array | None = None) -> Array:
-        """Mean share of right clusters of each kind, and of right links (4,), once right and wrong ones (3, 2), (2,) are seen."""
+    def shares(self, clusters: Array | None = None, links: Array | None = None, offered: Array | float = 0.0) -> Array:
+        """Mean share of right clusters of each kind, and of right links (4,), once right and wrong ones (3, 2), (2,) are seen.
+
+        ``offered`` (worlds,): how probable in each world it is that there are so many clusters (:meth:`Clues.offered`).
+        """
         before = np.array([world.kinds for world in self.worlds])
         counts = before + (0.0 if clusters is None else clusters)
-        weight = special.softmax((special.betaln(*counts.T) - special.betaln(*before.T)).sum(axis=0))
+        weight = special.softmax((special.betaln(*counts.T) - special.betaln(*before.T)).sum(axis=0) + offered)
         a, b = np.array(self.links) + (0.0 if links is None else links)
         return np.append(weight @ (counts[:, :, 0] / counts.sum(axis=2)), a / (a + b))
 
@@ -131,6 +144,8 @@ class Clues:
     ----------
     kind
         Of each cluster (c,).
+    n_nodes
+        How many nodes there are.
     own
         Log odds of clusters whose edges have probabilities of their own, NaN for the others.
     own_links
@@ -138,8 +153,14 @@ class Clues:
     """
 
     kind: Index
+    n_nodes: int
     own: Array
     own_links: Array
+
+    def offered(self, beliefs: Beliefs) -> Array:
+        """Logarithm (worlds,) of how probable it is in each world that there are so many clusters of one edge."""
+        lone = int(np.sum(self.kind == 0))
+        return np.array([world.log_offered(lone, self.n_nodes) for world in beliefs.worlds])
 
     def agreement(self, v: Array, near: Array, beliefs: Beliefs) -> Array:
         """V (k,): what it says that places agree with the unbroken chain, by chance or because a link was misled alike.
@@ -206,9 +227,9 @@ def _log_roles(clues: Clues, role: Index, beliefs: Beliefs) -> float:
     counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL.kinds)).reshape(-1, 5)
     pi = special.expit(clues.own[known])
     in_worlds = []
-    for world in beliefs.worlds:
+    for world, offered in zip(beliefs.worlds, clues.offered(beliefs).tolist(), strict=True):
         alike = beliefs.alike if world.alike is None else world.alike
-        one = sum(map(_log_integral, counts @ _log_of_role(alike), world.kinds))
+        one = offered + sum(map(_log_integral, counts @ _log_of_role(alike), world.kinds))
         if len(known):
             of_known = np.stack([1.0 - pi, pi, 1.0 - pi + pi / alike, pi, np.ones_like(pi)], axis=0)
             one += float(np.log(of_known[role[known], np.arange(len(known))]).sum())

@@ -128,12 +128,13 @@ def _represented(
 
     The first is the most probable of the most probable family; each further one is that which leaves the fewest nodes elsewhere, in
     expectation, than where one of those chosen has them, as long as that is a matter of 2% of a node. A group stands for those of
-    its family to which it is the nearest of those chosen.
+    its family to which it is the nearest of those chosen; families that are not probable enough to be told at all are left out.
     """
     families = _families(groups, candidates)
     poses = [candidates.found[group.members[0]].poses for group in groups]
     weight, apart_from = np.array([group.probability for group in groups]), _Views(poses, sigmas).apart_from
     total = np.bincount(families, weight)[families]
+    weight = np.where(total < LEAST, 0.0, weight)
     chosen = [int(np.lexsort((-weight, -total))[0])]
     apart = [apart_from(chosen[0])]
     while len(chosen) < min(REPORTED, len(groups)):

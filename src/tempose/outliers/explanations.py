@@ -624,4 +624,4 @@ class ExplanationSearch(Reader):
         free = np.isnan(self.clues.own_links)
         of = [believed[self.clusters.kind == k] for k in range(len(KINDS))] + [kept[free]]
         seen = np.array([(right.sum(), len(right) - right.sum()) for right in of])
-        return tuple(beliefs.shares(seen[:-1], seen[-1]).tolist())
+        return tuple(beliefs.shares(seen[:-1], seen[-1], self.clues.offered(beliefs)).tolist())

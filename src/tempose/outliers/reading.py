@@ -13,7 +13,8 @@ by edges. An explanation x gives up some links and believes some clusters:
 Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
 edge, a few, many) is unknown and integrated out: where nearly all are right, calling one wrong costs more than where half are.
 There are worlds in which most are right, worlds in which few lone ones are, as among candidates that scans propose, and worlds in
-which nothing looks alike, so that only lone ones are wrong; each is as probable beforehand (long ways are of the first).
+which nothing looks alike, so that only lone ones are wrong; each is as probable beforehand (long ways are of the first). How many
+lone ones there are tells them apart: a front end that proposes whatever it finds proposes many.
 Links that nobody trusts are such a kind as well. Edges that agree with the unbroken chain between their ends do so by chance with
 the probability :math:`e^{-V}`, V the logarithm of the density of what they say if they and the chain are right over that of wrong
 ones: the farther the chain drifts between their ends, the less (:mod:`tempose.outliers.drift`). That counts for every place that is
@@ -146,7 +147,7 @@ class Reader:
         turns, moves = graph.ranks
         gain = likelihood.log_inlier - likelihood.log_outlier + turns * narrower[0] + moves * narrower[1]
         self.ties = PlaceTies.of(self.clusters, gain, sigma_rot, sigma_trans, self.is_long)
-        self.clues = Clues(self.clusters.kind, self._own_odds(), self.own[self.links])
+        self.clues = Clues(self.clusters.kind, graph.n_nodes, self._own_odds(), self.own[self.links])
 
     def settling(self) -> Array:
         """Prior inlier probabilities (m,) with which poses settle: even odds, and of links what they are trusted beyond 99:1.

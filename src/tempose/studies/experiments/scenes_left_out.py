@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,16 @@ from tempose.studies.experiments.threedmatch import ALL_SCENES, agreeing, scene
 from tempose.studies.store import Cell, Row
 
 QUICK = ("hotel_uc", "hotel1")
-WORLDS = {"worried": (WORRIED,), "hopeful": (HOPEFUL,), "either": (HOPEFUL, WORRIED), "any": (HOPEFUL, WORRIED, LONELY)}
-"""Which shares of right clusters are thought possible; the default is ``either``."""
+_POSSIBLE = {
+    "worried": (WORRIED,),
+    "hopeful": (HOPEFUL,),
+    "either": (HOPEFUL, WORRIED),
+    "any": (HOPEFUL, WORRIED, LONELY),
+}
+WORLDS = {name: tuple(replace(world, lone=None) for world in worlds) for name, worlds in _POSSIBLE.items()} | {
+    f"{name} by number": _POSSIBLE[name] for name in ("either", "any")
+}
+"""Which sorts of graphs are thought possible, and whether the number of lone loop closures tells them; the default is the last."""
 GRID = tuple(
     Beliefs(alike=alike, split=split, worlds=worlds, misfit=misfit)
     for alike, split, worlds, misfit in itertools.product((0.02, 1.0 / 7.0), (0.05, 0.2), WORLDS.values(), (0.0, 0.2))
