@@ -57,7 +57,7 @@ HOPEFUL = World(((2.0, 1.0), (6.0, 2.0), (6.0, 2.0)), lone=0.1)
 # chosen on: 3DMatch, all seven scenes, of which each has .7 to 3.7 lone ones a node
 WORRIED = World(((1.0, 9.0), (1.0, 2.0), (1.5, 1.0)), lone=1.0)
 """As registrations of scans propose them: lone ones are many, and nine in ten are wrong."""
-# chosen on: its meaning; (20, 0.2) was too soft on one scene of 3DMatch (office1); simulated worlds, seeds 30000 to 30005; lone: 35000 to 35002
+# chosen on: its meaning; (20, 0.2) was too soft on office1 of 3DMatch; simulated worlds, seeds 30000 to 30005, lone: 35000 to 35002
 LONELY = World(((1.0, 1.0), (200.0, 1.0), (200.0, 1.0)), 0.002, lone=0.3)
 """Nothing looks alike: however many are wrong, each is by itself, so that two that agree are right."""
 _SAID = 10.0  # clusters, as many of which what a user says of them is worth
