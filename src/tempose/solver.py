@@ -557,7 +557,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices += held
         if not options.shares_errors(is_by_place(found.weighing), posterior.is_precise_only, told=False):
             met = shared_errors(posterior, fitted.poses, streams.generator(options.seed, "check", 1))
-            given = fitted.graph, fitted.poses, fitted.inlier_probability
+            given = fitted.graph, fitted.poses, fitted.inlier_probability, fitted.likelihood.prior
             agreed = agreement_without_order(*given) if options.may_repeat else None
             if (met is not None and met.is_shared) or (agreed is not None and agreed.agreeing > 0.0):
                 doubts.append((Doubt.SHARED, math.nan))

@@ -42,7 +42,8 @@ def test_independent_wrong_edges_agree_by_chance_only(kind: dict[str, Any]) -> N
     for seed in range(N_GRAPHS):
         made = independent(seed, **kind)
         right = (~made.is_wrong).astype(float)
-        here = agreement(made.graph, made.truth, right)
+        here = agreement(made.graph, made.truth, right, right * 0.0 + 0.5)
+        assert here is not None
         assert here.called_wrong == pytest.approx(made.is_wrong.mean(), abs=0.02)
         found.append(here.agreeing)
         if here.agreeing == 0.0:
@@ -55,13 +56,14 @@ def test_agreement_by_chance_is_taken_off() -> None:
     made = independent(1, sigma_rot_deg=10.0, sigma_trans=0.3)
     rows, sigmas = np.flatnonzero(made.is_wrong), made.graph.median_sigmas
     says, by_chance = said_again(made.graph, made.truth, rows, ~made.is_wrong, sigmas)
-    assert says.mean() > 0.5 and by_chance > says.mean() - 0.15
+    assert says.mean() > 0.5 and by_chance.mean() > says.mean() - 0.15
 
 
 def test_false_motions_between_groups_agree() -> None:
     made = tempose.simulate(30, completeness=0.5, seed=3)
     bad = clusters(made, 0.4, 3)
-    found = agreement(bad.graph, made.truth, (~bad.is_wrong).astype(float))
+    found = agreement(bad.graph, made.truth, (~bad.is_wrong).astype(float), np.full(bad.graph.n_edges, 0.5))
+    assert found is not None
     q, v = found.called_wrong, found.agreeing
     assert q == pytest.approx(bad.is_wrong.mean(), abs=0.02) and v > 0.9
     assert found.share_right == pytest.approx((1.0 - q) / (1.0 - q + q * v))
@@ -74,13 +76,101 @@ def test_false_motions_between_groups_agree() -> None:
 
 def test_verdicts_are_lower_by_what_agreement_is_worth() -> None:
     fits, repeated = np.array([True, False, False, False]), np.array([False, True, False, False])
-    found = Agreement(0.5, 0.6, fits, repeated)
+    found = Agreement(0.5, 0.6, fits, repeated, np.ones(4, dtype=bool))
     s = 0.5 / (0.5 + 0.3)
     p = np.array([0.9, 0.1, 0.1, 0.8])  # the last one is far off, and believed because tails are heavy
     assert found.share_right == pytest.approx(s)
     assert found.verdict(p) == pytest.approx([0.9 * s, 0.05 * s + 0.9 * (1.0 - s), 0.05 * s, 0.4 * s])
     assert np.array_equal(replace(found, agreeing=0.0).verdict(p), p)
-    assert Agreement(1.0, 1.0, fits, repeated).share_right == 0.0
+    assert replace(found, called_wrong=1.0, agreeing=1.0).share_right == 0.0
+    assert replace(found, called_wrong=1.0, agreeing=0.0).share_right == 1.0
+    others = np.array([True, False, True, True])  # an edge that is certain, or a fix
+    assert replace(found, judged=others).verdict(p) == pytest.approx([0.9 * s, 0.1, 0.05 * s, 0.4 * s])
+
+
+def found_in(graph: PoseGraph, poses: Poses, right: Any) -> Agreement:
+    here = agreement(graph, poses, np.asarray(right, dtype=float), np.full(graph.n_edges, 0.5))
+    assert here is not None
+    return here
+
+
+def turned_round(graph: PoseGraph, rows: Any) -> PoseGraph:
+    """The same measurements, some of them listed from their other ends."""
+    i, j = graph.edge_i.copy(), graph.edge_j.copy()
+    i[rows], j[rows] = j[rows], i[rows]
+    wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
+    wxyz[rows], t[rows] = se3.inverse((wxyz[rows], t[rows]))
+    return replace(graph, edge_i=i, edge_j=j, j_from_i_wxyz=wxyz, j_from_i_t=t)
+
+
+def twice(graph: PoseGraph) -> PoseGraph:
+    """Every edge, and every edge from its other end."""
+    rows = np.tile(np.arange(graph.n_edges), 2)
+    again = {
+        name: getattr(graph, name)[rows]
+        for name in ("edge_i", "edge_j", "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+    }
+    return turned_round(replace(graph, **again), np.arange(graph.n_edges, 2 * graph.n_edges))
+
+
+def test_copies_of_an_edge_do_not_agree_with_it() -> None:
+    made = independent(1)
+    graph = twice(made.graph)
+    once, both = (found_in(one, made.truth, np.tile(~made.is_wrong, k)) for one, k in ((made.graph, 1), (graph, 2)))
+    assert once.agreeing == both.agreeing == 0.0 and both.called_wrong == once.called_wrong
+    says, _ = said_again(graph, made.truth, np.flatnonzero(~both.fits), both.fits, graph.median_sigmas)
+    assert says.mean() > 0.95  # the negative control
+    made = tempose.simulate(30, completeness=0.5, seed=3)
+    bad = clusters(made, 0.4, 3)
+    found = found_in(twice(bad.graph), made.truth, np.tile(~bad.is_wrong, 2))
+    half = bad.graph.n_edges
+    assert found.agreeing > 0.9 and np.array_equal(found.repeated[:half], found.repeated[half:])
+
+
+def test_edges_of_their_own_precision_fit_by_that() -> None:
+    """Four in ten are ten times as rough as the others, and say so; no edge is wrong."""
+    for seed in range(4):
+        fine = tempose.simulate(30, completeness=0.5, sigma_rot_deg=1.0, sigma_trans=0.02, seed=seed)
+        rough = tempose.simulate(30, completeness=0.5, sigma_rot_deg=10.0, sigma_trans=0.2, seed=seed)
+        some = np.arange(fine.graph.n_edges) % 5 < 2
+        mixed = {
+            name: np.where(some.reshape(-1, *(1,) * (a.ndim - 1)), b, a)
+            for name in ("j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+            for a, b in ((getattr(fine.graph, name), getattr(rough.graph, name)),)
+        }
+        found = found_in(replace(fine.graph, **mixed), fine.truth, np.ones(fine.graph.n_edges))
+        assert found.called_wrong < 0.05 and found.agreeing == 0.0
+        as_if_alike = found_in(
+            replace(fine.graph, **{k: mixed[k] for k in ("j_from_i_wxyz", "j_from_i_t")}), fine.truth, some + 1
+        )
+        assert as_if_alike.called_wrong > 0.3  # the negative control
+
+
+@pytest.mark.parametrize("other_way", [False, True])
+def test_how_large_a_scene_is_and_from_which_end_edges_are_listed_does_not_matter(other_way: bool) -> None:
+    made = tempose.simulate(30, completeness=0.5, sigma_trans=0.005, seed=3)
+    bad = clusters(made, 0.4, 3)
+    here = bad.graph  # turns of 3° move the far end of an edge by forty times the noise of its translation
+    graph = turned_round(here, np.arange(0, here.n_edges, 2)) if other_way else here
+    assert found_in(graph, made.truth, ~bad.is_wrong).agreeing > 0.85
+
+
+def test_certain_edges_and_rotations_alone_are_left_alone() -> None:
+    made = tempose.simulate(30, completeness=0.5, seed=3)
+    bad = clusters(made, 0.4, 3)
+    right, prior = (~bad.is_wrong).astype(float), np.full(bad.graph.n_edges, 0.5)
+    assert agreement(bad.graph, made.truth, right, prior + 0.5) is None  # nothing can be wrong
+    prior[np.flatnonzero(~bad.is_wrong)[:20]] = 1.0
+    found = agreement(bad.graph, made.truth, right, prior)
+    assert found is not None and found.share_right < 0.8
+    p = found.verdict(right)
+    assert np.all(p[prior == 1.0] == 1.0) and p[prior < 1.0].max() == pytest.approx(found.share_right)
+    unplaced = replace(bad.graph, j_from_i_t=np.full_like(bad.graph.j_from_i_t, np.nan))
+    assert agreement(unplaced, made.truth, right, prior) is None
+    few = unplaced.j_from_i_t.copy()
+    few[:5] = bad.graph.j_from_i_t[:5]
+    here = agreement(replace(unplaced, j_from_i_t=few), made.truth, right, prior)
+    assert here is not None and here.agreeing == 0.0  # turns alone agree by chance
 
 
 @pytest.mark.parametrize("planar", [False, True], ids=["space", "plane"])
@@ -95,12 +185,12 @@ def test_the_kernel_is_its_plain_twin(planar: bool) -> None:
     says, by_chance = said_again(bad.graph, made.truth, rows, fits, sigmas)
     again, chance = plain(bad.graph, made.truth, rows, fits, sigmas)
     assert says.tolist() == again and 0.1 < says.mean() < 1.0
-    assert by_chance == pytest.approx(chance, abs=1e-12) and 0.0 < chance < 1.0
+    assert by_chance == pytest.approx(chance, abs=1e-12) and 0.0 < np.mean(chance) < 1.0
 
 
 def plain(
     graph: PoseGraph, poses: Poses, rows: Any, fits: Any, sigmas: tuple[float, float]
-) -> tuple[list[bool], float]:
+) -> tuple[list[bool], list[float]]:
     """Pair by pair, with the package's own quaternions."""
     turns, moves = int(np.sum(graph.axes < 3)), graph.dimension
     near = np.eye(graph.n_nodes, dtype=bool)
@@ -122,10 +212,17 @@ def plain(
                     continue
                 ways = 2.0 + (k != graph.edge_i[e]) + (other != graph.edge_j[e])
                 one, two = motion(e, False), motion(f, back)
-                angle = float(quat.angle_between(one[0], two[0])[0])
-                ends = poses.position[[graph.edge_j[e], other]]
-                apart = quat.rotate(one[0], ends) + one[1] - quat.rotate(two[0], ends) - two[1]
-                turned, shift = (angle / sigmas[0]) ** 2 / ways, np.sum(apart**2, axis=1).min() / sigmas[1] ** 2 / ways
+                angle, nearest = float(quat.angle_between(one[0], two[0])[0]), math.inf
+                lever = [sigmas[0] ** 2 * float(np.sum(graph.j_from_i_t[row] ** 2)) for row in (e, f)]
+                for ends, a, b, levers in (
+                    ([graph.edge_j[e], other], one, two, lever[0] + (0.0 if back else lever[1])),
+                    ([graph.edge_i[e], k], se3.inverse(one), se3.inverse(two), lever[1] if back else 0.0),
+                ):
+                    at = poses.position[ends]
+                    apart = quat.rotate(a[0], at) + a[1] - quat.rotate(b[0], at) - b[1]
+                    squared = float(np.sum(apart**2, axis=1).min())
+                    nearest = min(nearest, squared / (ways * sigmas[1] ** 2 + levers))
+                turned, shift = (angle / sigmas[0]) ** 2 / ways, nearest
                 alike, there = turned < 9.0 * turns, shift < 9.0 * moves
                 away, far = turned > 36.0 * turns, shift > 36.0 * moves
                 pairs[[x, y]] += 1.0
@@ -140,7 +237,7 @@ def plain(
     uniform = angle / math.pi if numbers == 1 else (angle - math.sin(angle)) / math.pi
     turn = (tally["turned alike, elsewhere"] + uniform) / (tally["elsewhere"] + 1)
     place = (tally["at one place, turned"] + 1) / (tally["turned"] + 1)
-    return says, float(np.mean([-math.expm1(-count * turn * place) for count in pairs]))
+    return says, [-math.expm1(-count * turn * place) for count in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -224,9 +321,11 @@ def test_clusters_that_others_contradict_together_are_worth_little() -> None:
         here = found.kind == kind
         if here.any():
             q = (here.sum() + 0.5) / (here.sum() + 1.0)
-            beyond = np.mean([says[found.of_edge[rows] == c].any() for c in np.flatnonzero(here)]) - by_chance
-            errors = beyond / math.sqrt(2.0 * by_chance * (1.0 - by_chance) / here.sum())
-            v = beyond / (1.0 - by_chance) if errors > 2.0 else 0.0
+            each = [found.of_edge[rows] == c for c in np.flatnonzero(here)]
+            chance = np.mean([1.0 - np.prod(1.0 - by_chance[one]) for one in each])  # that one edge of a cluster agrees
+            beyond = np.mean([says[one].any() for one in each]) - chance
+            errors = beyond / math.sqrt(2.0 * chance * (1.0 - chance) / here.sum())
+            v = beyond / (1.0 - chance) if errors > 2.0 else 0.0
             assert worth[kind] == pytest.approx((1.0 - q) / (1.0 - q + q * v))
     assert worth.min() < 0.5
     believed[:] = True

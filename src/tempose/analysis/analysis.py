@@ -331,7 +331,9 @@ class Analysis:
             return None
         if self.weighing is not None and not self.weighing.of_solutions:
             return None
-        return agreement_without_order(self.posterior.graph, self.estimate, self.given_poses)
+        return agreement_without_order(
+            self.posterior.graph, self.estimate, self.given_poses, self.posterior.likelihood.prior
+        )
 
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""

@@ -66,7 +66,7 @@ def solve_explained(
     share, rest = np.zeros(graph.n_edges), np.zeros(graph.n_edges)
     for k, group in enumerate(groups):
         for x in (*group.members, *group.variants):
-            weight = candidates.probability[x] * bones.spread(candidates.right(x), 1.0)
+            weight = candidates.probability[x] * np.where(own == 1.0, 1.0, bones.spread(candidates.right(x), 1.0))
             is_fitted = k < len(fits) and x in group.members
             if k == 0 and is_fitted:
                 share += weight

@@ -42,7 +42,7 @@ def odds_decide(found: RobustSolution) -> bool:
         return False
     if any(_agreeing(one, chosen) > 0 for one in found.competitors):
         return False
-    agreed = agreement(chosen.graph, chosen.poses, chosen.inlier_probability)
+    agreed = agreement(chosen.graph, chosen.poses, chosen.inlier_probability, chosen.likelihood.prior)
     return agreed is None or agreed.agreeing == 0.0
 
 
@@ -67,7 +67,7 @@ def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> Robu
     probability = special.softmax([_log_probability(one, found.fit, own) for one in fits])
     order = np.argsort(-probability, kind="stable")
     probability, fits = probability[order], [fits[k] for k in order]
-    agreed = [agreement(graph, one.poses, one.inlier_probability) for one in fits]
+    agreed = [agreement(graph, one.poses, one.inlier_probability, one.likelihood.prior) for one in fits]
     nothing = np.zeros(graph.n_edges)
     rest = probability[0] * verdict(agreed[0], nothing)  # linear in the probability that is to be weighed
     share = probability[0] * verdict(agreed[0], nothing + 1.0) - rest
