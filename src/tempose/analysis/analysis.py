@@ -27,6 +27,7 @@ from tempose.optimum.laplace import Laplace
 from tempose.optimum.leverage import used_of_edges
 from tempose.outliers.agreement import Agreement, agreement_without_order
 from tempose.outliers.noise import Parameters
+from tempose.outliers.other_places import most_believed
 from tempose.outliers.solutions import Weighing
 from tempose.outliers.verdicts import DISTRUSTED, EdgeVerdicts, one_wrong_of_each
 from tempose.sampling.draws import Draws
@@ -318,6 +319,8 @@ class Analysis:
             probability = self.weighing.verdict(probability)
         elif self.agreement is not None:
             probability = self.agreement.verdict(probability)
+        if self.most_believed is not None:
+            probability = np.minimum(probability, self.most_believed)
         return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
 
     @cached_property
@@ -335,6 +338,18 @@ class Analysis:
             self.posterior.graph, self.estimate, self.given_poses, self.posterior.likelihood.prior
         )
 
+    @cached_property
+    def most_believed(self) -> Array | None:
+        """The most (m,) that edges may be believed by what other places say, on long ways; ``None`` elsewhere.
+
+        Where explanations are weighed, they tell.
+        """
+        if self.posterior.likelihood is None or not self.may_repeat:
+            return None
+        if self.weighing is not None and self.weighing.loose is None:
+            return None
+        return most_believed(self.posterior, self.estimate, self.given_poses)
+
     def explanation(self, k: int) -> Analysis:
         """The same for explanation ``k``, by its Gaussian approximation, with the noise of the first; 0 is this one."""
         if k == 0 or self.weighing is None:
@@ -350,7 +365,7 @@ class Analysis:
 
 _OF_THE_ESTIMATE = (
     "laplace", "error_bars", "residuals", "edge_checks", "_of_edges", "reliability", "global_test", "_fit", "surprise",
-    "is_loose", "given_poses", "agreement",
+    "is_loose", "given_poses", "agreement", "most_believed",
 )  # fmt: skip
 _ANSWERS = (
     "diagnostics", "modes", "own_diagnostics", "nodes", "mode_nodes", "residuals", "edge_checks", "surprise",

@@ -32,8 +32,8 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.numerics.sparse import Factor, NotPositiveDefiniteError
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.laplace import edge_jacobians
-from tempose.optimum.prediction import whitened_residuals
+from tempose.optimum.laplace import Laplace, edge_jacobians
+from tempose.optimum.prediction import Predictions, predictions, whitened_residuals
 
 DRAWS = 199  # the least p-value is then 0.005
 MANY = 999  # draws in all, if the first find a small p-value
@@ -168,12 +168,21 @@ def _excess(observed: Array, null: Array) -> tuple[Array, float]:
     return excess[:, :, 0], float(np.mean(largest >= largest[0]))
 
 
+def weighted(graph: PoseGraph, weight: Array) -> PoseGraph:
+    """The same with the information of edges multiplied by weights (m,)."""
+    turns, moves = (
+        one * weight.reshape(-1, *(1,) * (one.ndim - 1)) for one in (graph.concentration, graph.translation_precision)
+    )
+    return replace(graph, concentration=turns, translation_precision=moves)
+
+
 @dataclass(frozen=True, eq=False)
 class Projection:
     """Whitened residuals at the optimum, and what independent errors would leave there."""
 
     observed: Array  # (m, 6)
     graph: PoseGraph
+    estimate: Poses
     curvature: Curvature
     factor: Factor
     of_i: Array  # (m, 6, 6) derivatives of the whitened residuals
@@ -183,12 +192,7 @@ class Projection:
     @classmethod
     def at(cls, graph: PoseGraph, estimate: Poses, weight: Array) -> Projection | None:
         """In the ordinary problem of edges with weights (m,); ``None`` if that has no minimum."""
-
-        def weighted(value: Array) -> Array:
-            return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
-
-        turns, moves = weighted(graph.concentration), weighted(graph.translation_precision)
-        posterior = Posterior(replace(graph, concentration=turns, translation_precision=moves))
+        posterior = Posterior(weighted(graph, weight))
         curvature = Curvature(posterior)
         try:
             factor = curvature.factor(estimate.wxyz, estimate.position, exact=False)
@@ -196,7 +200,12 @@ class Projection:
             return None
         observed, A, range_ = whitened_residuals(posterior.graph, estimate)
         Ji, Jj = edge_jacobians(graph, estimate)
-        return cls(observed, graph, curvature, factor, A @ Ji, A @ Jj, range_)
+        return cls(observed, graph, estimate, curvature, factor, A @ Ji, A @ Jj, range_)
+
+    def predictions(self, weight: Array) -> Predictions:
+        """What the others predict for every edge, the weights (m,) being those that the edges have here."""
+        laplace = Laplace(self.curvature, self.estimate, 1.0, self.factor, exact=False)
+        return predictions(self.graph, self.estimate, laplace.edge_covariances(), weight)
 
     def of(self, noise: Array) -> Array:
         """What the fit leaves (m, 6, k) of errors (m, 6, k)."""

@@ -24,9 +24,7 @@ from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.model.residuals import residuals
 from tempose.optimum.hessian import Curvature
-from tempose.optimum.laplace import Laplace
 from tempose.optimum.newton import lowered
-from tempose.optimum.prediction import predictions
 from tempose.optimum.trees import tree_poses
 from tempose.outliers.agreement import worth_of_clusters
 from tempose.outliers.beliefs import OF_CHAIN, Beliefs, current_beliefs, log_odds, log_score
@@ -35,7 +33,7 @@ from tempose.outliers.correlation import Projection
 from tempose.outliers.noise import FEWEST_SPARE
 from tempose.outliers.reading import Candidate, Reader
 from tempose.outliers.search import votes
-from tempose.outliers.search.ladders import ladder_noise
+from tempose.outliers.search.ladders import ladder_limit, ladder_noise
 from tempose.outliers.search.triangles import CHI_MEDIAN, HalfEdges, triangles
 from tempose.outliers.sequence import Sequence
 
@@ -123,6 +121,7 @@ class ExplanationSearch(Reader):
         shown = triangles(sequence.graph, self.halves)
         self._many_triangles = shown.n_triangles > sequence.graph.n_edges
         self._shown: tuple[float, float] | None = None
+        self._most: tuple[float, float] | None = None
         self.set_level(shown.sigma_rot, shown.sigma_trans)
 
     def set_level(self, sigma_rot: float, sigma_trans: float) -> None:
@@ -245,7 +244,15 @@ class ExplanationSearch(Reader):
             self._shown = shown
             self.set_level(*shown)
         elif factor is not None and factor * stated_rot < _MUCH_WIDER * self.sigma_rot:  # else growth has drowned
-            self.set_level(factor * stated_rot, factor * stated_trans)  # what contradicts in noise
+            self.set_level(*self._within(factor * stated_rot, factor * stated_trans))  # what contradicts in noise
+
+    def _within(self, sigma_rot: float, sigma_trans: float) -> tuple[float, float]:
+        """σ of an edge, no wider than ladders allow, unless this is a long way."""
+        if self.is_long:
+            return sigma_rot, sigma_trans
+        if self._most is None:
+            self._most = ladder_limit(self.sequence)
+        return min(sigma_rot, self._most[0]), min(sigma_trans, self._most[1])
 
     def _look_around(self, given: list[Poses], trees: int) -> None:
         for poses in given:
@@ -375,8 +382,7 @@ class ExplanationSearch(Reader):
         found = None if poses is None else Projection.at(graph, poses, kept.astype(float))
         if poses is None or found is None:
             return np.full(graph.n_edges, math.inf)
-        sigma = Laplace(found.curvature, poses, 1.0, found.factor, exact=False).edge_covariances()
-        z2, freedom = predictions(graph, poses, sigma, kept.astype(float)).distance
+        z2, freedom = found.predictions(kept.astype(float)).distance
         return np.where(freedom > 0, z2 / np.maximum(freedom, 1), math.inf)
 
     def _least_squares(self, one: Candidate, believed: Mask) -> Poses | None:
@@ -569,7 +575,7 @@ class ExplanationSearch(Reader):
             most = (
                 _WIDER if self.is_long else math.inf
             )  # wrong edges that a survey believes must not make room for more
-            return min(found[0], most * self.sigma_rot), min(found[1], most * self.sigma_trans)
+            return self._within(min(found[0], most * self.sigma_rot), min(found[1], most * self.sigma_trans))
         rot, trans = (
             float(np.clip(one, of / _NARROWER, of * _WIDER)) for one, of in zip(found, self._shown, strict=True)
         )

@@ -27,6 +27,10 @@ _TAIL = 4.0  # ν of the errors of ladders, as in growth
 _CLOSES = np.array([[True, True], [True, False], [False, True], [False, False]])  # in turn, in place
 _STARTS = (0.1, 0.25, 0.5)  # quantiles of the squares with which the estimate begins
 _FEWEST = 4  # ladders
+_FEWEST_NUMBERS, _RARELY = (
+    6.0,
+    1e-3,
+)  # of each kind, and how often they fall so far short by chance, for them to be a limit
 _ROUNDS = 100
 
 
@@ -40,6 +44,25 @@ def ladder_noise(sequence: Sequence, fewest_spare: float) -> tuple[float, float]
     fewest_spare
         Numbers of each kind, rotations and translations, that have to check it.
     """
+    found = _closing(sequence)
+    return None if found is None or found[1].min() < fewest_spare else (float(found[0][0]), float(found[0][1]))
+
+
+def ladder_limit(sequence: Sequence) -> tuple[float, float]:
+    """The most that the noise may be, σ per axis in radians and length: ladders would close as well once in a thousand.
+
+    Infinite if fewer than :data:`_FEWEST_NUMBERS` check it. Right edges of one place, and look-alikes, close ladders; a noise at which
+    look-alikes fit a chain that they contradict is often many times wider.
+    """
+    found = _closing(sequence)
+    if found is None or found[1].min() < _FEWEST_NUMBERS:
+        return math.inf, math.inf
+    most = found[0] * np.sqrt(found[1] / special.chdtri(found[1], 1.0 - _RARELY))
+    return float(most[0]), float(most[1])
+
+
+def _closing(sequence: Sequence) -> tuple[Array, Array] | None:
+    """σ of rotations and translations (2,) at which ladders close, and how many numbers (2,) check each."""
     graph = sequence.graph
     first, second = _neighbours(sequence)
     if len(first) < _FEWEST or not graph.has_translation[np.concatenate([first, second])].all():
@@ -64,9 +87,7 @@ def ladder_noise(sequence: Sequence, fewest_spare: float) -> tuple[float, float]
         return None
     parts = components(len(used), np.searchsorted(used, first[inside]), np.searchsorted(used, second[inside]))
     spare = len(used) - (int(parts.max()) + 1)  # what a tree of ladders checks
-    if spare * numbers.min() < fewest_spare:
-        return None
-    return math.sqrt(variance[0]), math.sqrt(variance[1])
+    return np.sqrt(variance), spare * numbers
 
 
 def _most_probable(
