@@ -104,6 +104,22 @@ def test_a_solution_is_as_probable_as_edges_speak_for_it(false: int, other: floa
     assert is_right == ([True, False] if false < ACROSS / 2 else [False, True])
 
 
+def test_what_an_explanation_moves_is_in_the_component_that_it_is_about() -> None:
+    a, other = (
+        halves(ACROSS // 2)[0],
+        unnamed(simulate(12, completeness=1.0, sigma_rot_deg=2.0, sigma_trans=0.05, seed=1).graph),
+    )
+    joined = {
+        name: np.concatenate([getattr(a, name), getattr(other, name)])
+        for name in ("j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+    }
+    ends = [np.concatenate([getattr(a, name), NODES + getattr(other, name)]) for name in ("edge_i", "edge_j")]
+    solution = solved(PoseGraph((*a.node_ids, *(f"{name} too" for name in other.node_ids)), *ends, **joined))
+    one, two = solution.explanations
+    assert len(one.moved) == 0
+    assert two.moved.tolist() in (list(range(NODES // 2)), list(range(NODES // 2, NODES)))
+
+
 @pytest.mark.parametrize("trust", [0.6, 0.7, 0.8, 0.99])
 def test_what_is_trusted_is_given_up_for_its_odds(trust: float) -> None:
     """Three right edges, which are trusted, against 25 that agree on a false motion."""
