@@ -14,10 +14,14 @@ import tempose
 from helpers.lying import lying, unnamed
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
+from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.outliers import Robust, undecided
+from tempose.outliers.em import fit
+from tempose.outliers.estimate import _solution
+from tempose.outliers.noise import RobustOptions
 from tempose.report.solution_page import write_report
 from tempose.simulation import simulate
 from tempose.solver import Solution
@@ -118,6 +122,39 @@ def test_what_an_explanation_moves_is_in_the_component_that_it_is_about() -> Non
     one, two = solution.explanations
     assert len(one.moved) == 0
     assert two.moved.tolist() in (list(range(NODES // 2)), list(range(NODES // 2, NODES)))
+
+
+def test_a_solution_that_moves_a_landmark_alone_goes_on_to_compete() -> None:
+    """Seven sightings of a landmark at one place, and five at another."""
+    plain, _, truth = halves(ACROSS // 2)
+    here, there = np.array([3.0, 0.0, 0.0]), np.array([-3.0, 2.0, 1.0])
+    graph = with_landmark(plain, truth, [here] * 7 + [there] * 5)
+    own, options, wxyz = np.full(graph.n_edges, np.nan), RobustOptions("given"), np.vstack([truth.wxyz, quat.IDENTITY])
+    starts = [Poses(graph.node_ids, wxyz, np.vstack([truth.position, at])) for at in (here, there)]
+    fits = [fit(graph, start, options, own_probability=own) for start in starts]
+    found = _solution(fits[0], fits)
+    assert len(found.competitors) == len(found.alternatives) == 1
+    solution = undecided.undecided(found, own, options)
+    assert solution.weighing is not None and len(solution.weighing.explanations) == 2 and not solution.alternatives
+    (one,) = solution.competitors
+    assert one.moved.tolist() == [graph.index["mark"]]
+    assert one.kept_by_chosen == np.sum(solution.fit.inlier_probability > 0.5)
+
+
+def with_landmark(graph: PoseGraph, truth: Poses, places: list[np.ndarray]) -> PoseGraph:
+    """The same with a landmark, that one node after the other sees at these places."""
+    n, k = graph.n_nodes, len(places)
+    seen = quat.rotate(quat.conjugate(truth.wxyz[:k]), np.array(places) - truth.position[:k])
+    added = {
+        "j_from_i_wxyz": np.tile([1.0, 0.0, 0.0, 0.0], (k, 1)),
+        "j_from_i_t": seen + 0.05 * np.random.default_rng(5).standard_normal((k, 3)),
+        "concentration": np.zeros(k),
+        "translation_precision": graph.translation_precision[:k],
+        "edge_i": np.full(k, n),
+        "edge_j": np.arange(k),
+    }
+    arrays = {name: np.concatenate([getattr(graph, name), more]) for name, more in added.items()}
+    return PoseGraph((*graph.node_ids, "mark"), landmarks=("mark",), **arrays)
 
 
 @pytest.mark.parametrize("trust", [0.6, 0.7, 0.8, 0.99])
