@@ -57,7 +57,8 @@ class SolveOptions:
         One of :data:`tempose.optimum.options.STARTS`; with ``robust`` only used if the poses are ``given``.
     starts
         Places to start the optimiser from, ``start`` and random ones: with more than one, other minima of U are looked
-        for, their odds are given, and the samplers ``auto`` and ``jumping`` go to and fro between them.
+        for, their odds are given, and the samplers ``auto`` and ``jumping`` go to and fro between them; not where several
+        solutions are explanations because odds do not decide between them.
     optimiser
         :class:`tempose.optimum.Newton` or :class:`tempose.optimum.TgMcmc`, or a name of
         :data:`tempose.optimum.options.OPTIMISERS`.

@@ -108,6 +108,21 @@ def test_a_solution_is_as_probable_as_edges_speak_for_it(false: int, other: floa
     assert is_right == ([True, False] if false < ACROSS / 2 else [False, True])
 
 
+def test_more_starts_do_not_take_the_estimate_or_its_draws_to_another_explanation() -> None:
+    """The more probable explanation, by what is trusted, has the higher U."""
+    graph, wrong, _ = halves(ACROSS - 3)
+    graph = replace(graph, inlier_prior=np.where(across(graph) & ~wrong, 0.8, np.nan))
+    solution = solved(graph, starts=20, draws=40)
+    one, two = solution.explanations
+    U = [solution.posterior.potential(each.poses) for each in (one, two)]
+    assert one.probability > 0.7 and U[0] > U[1] + 100.0
+    assert solution.potential == U[0] and np.array_equal(solution.estimate.wxyz, one.poses.wxyz)
+    assert any(solution.posterior.potential(other) < U[0] - 100.0 for other in solution.others)  # they do find it
+    own = solution.draws.of_explanation(0)
+    assert own.sampler == "collapsed" and min(energy.min() for energy in own.energies) > U[0]
+    assert "20 starts change nothing" in " ".join(solution.notices)
+
+
 def test_what_an_explanation_moves_is_in_the_component_that_it_is_about() -> None:
     a, other = (
         halves(ACROSS // 2)[0],
