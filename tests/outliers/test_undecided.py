@@ -15,6 +15,7 @@ from helpers.lying import lying, unnamed
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
 from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -128,15 +129,24 @@ def test_what_an_explanation_moves_is_in_the_component_that_it_is_about() -> Non
         halves(ACROSS // 2)[0],
         unnamed(simulate(12, completeness=1.0, sigma_rot_deg=2.0, sigma_trans=0.05, seed=1).graph),
     )
-    joined = {
-        name: np.concatenate([getattr(a, name), getattr(other, name)])
-        for name in ("j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
-    }
-    ends = [np.concatenate([getattr(a, name), NODES + getattr(other, name)]) for name in ("edge_i", "edge_j")]
-    solution = solved(PoseGraph((*a.node_ids, *(f"{name} too" for name in other.node_ids)), *ends, **joined))
+    names = ("edge_i", "edge_j", "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+    more = {name: getattr(other, name) + NODES * name.startswith("edge") for name in names}
+    solution = solved(joined(a, [f"{name} too" for name in other.node_ids], more))
     one, two = solution.explanations
     assert len(one.moved) == 0
     assert two.moved.tolist() in (list(range(NODES // 2)), list(range(NODES // 2, NODES)))
+
+
+def test_a_doubt_that_edges_have_in_common_is_no_wrong_edge_in_a_row() -> None:
+    """Those that agree are a tenth of the edges: so much is doubted of all others, and of a row of twelve together."""
+    graph, _, truth = halves(ACROSS // 2)
+    solution = solved(with_row(graph, truth, 12))
+    p = solution.verdicts.inlier_probability[-12:]
+    assert np.all(p > 0.85) and np.sum(1.0 - p) > 0.5
+    assert Doubt.ONE_OF_MANY not in [one.doubt for one in solution.judgement.findings]
+    verdicts = solution.analysis.predicted_verdicts
+    assert len(verdicts.one_of) == 0
+    assert len(replace(verdicts, alone=None).one_of) == 12  # negative control: as if each were doubted by itself
 
 
 def test_a_solution_that_moves_a_landmark_alone_goes_on_to_compete() -> None:
@@ -168,8 +178,31 @@ def with_landmark(graph: PoseGraph, truth: Poses, places: list[np.ndarray]) -> P
         "edge_i": np.full(k, n),
         "edge_j": np.arange(k),
     }
-    arrays = {name: np.concatenate([getattr(graph, name), more]) for name, more in added.items()}
-    return PoseGraph((*graph.node_ids, "mark"), landmarks=("mark",), **arrays)
+    return joined(graph, ["mark"], added, landmarks=("mark",))
+
+
+def with_row(graph: PoseGraph, truth: Poses, steps: int) -> PoseGraph:
+    """The same with another way from its first node to its second, of right edges in a row."""
+    n, rng = graph.n_nodes, np.random.default_rng(3)
+    wxyz = np.vstack([truth.wxyz, quat.random_uniform(rng, steps - 1)])
+    position = np.vstack([truth.position, rng.standard_normal((steps - 1, 3))])
+    i, j = np.array([0, *range(n, n + steps - 1)]), np.array([*range(n, n + steps - 1), 1])
+    q, t = se3.a_from_b((wxyz[j], position[j]), (wxyz[i], position[i]))
+    added = {
+        "j_from_i_wxyz": q,
+        "j_from_i_t": t,
+        "concentration": graph.concentration[:steps],
+        "translation_precision": graph.translation_precision[:steps],
+        "edge_i": i,
+        "edge_j": j,
+    }
+    return joined(graph, [f"on the way {chr(97 + k)}" for k in range(steps - 1)], added)
+
+
+def joined(graph: PoseGraph, ids: list[str], more: dict[str, np.ndarray], **others: Any) -> PoseGraph:
+    """A graph and more nodes and edges."""
+    arrays = {name: np.concatenate([getattr(graph, name), added]) for name, added in more.items()}
+    return PoseGraph((*graph.node_ids, *ids), **arrays, **others)
 
 
 @pytest.mark.parametrize("trust", [0.6, 0.7, 0.8, 0.99])

@@ -314,11 +314,12 @@ class Analysis:
     def _verdicts(self, probability: Array) -> EdgeVerdicts | None:
         if self.parameters is None:
             return None
+        alone = None if self.agreement is None else probability
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
         elif self.agreement is not None:
             probability = self.agreement.verdict(probability)
-        return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
+        return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated, alone)
 
     @cached_property
     def agreement(self) -> Agreement | None:
