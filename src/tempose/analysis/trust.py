@@ -36,7 +36,7 @@ COMPUTED = 1e-6  # of the stated noise: edges that scatter less have no errors, 
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
 UNSURE = 0.8  # probability of the reported explanation: below, one answer in five is another
 NEARLY_ALL = 0.95  # of the edges that are believed, if these are right
-MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
+MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones are counted edge by edge
 
 
 class Trust(StrEnum):
@@ -247,7 +247,7 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if agreed is not None and agreed.share_right < NEARLY_ALL:
         trust = Trust.NOT if agreed.share_right < UNSURE else Trust.CARE
         yield Finding(Doubt.ALIKE, trust, 100.0 * (1.0 - agreed.share_right))
-    elif verdicts is not None and not is_by_place(analysis.weighing):  # each wrong edge taken for a mistake of its own
+    elif verdicts is not None and not is_by_place(analysis.weighing):  # else a look-alike is one mistake
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)
