@@ -12,6 +12,7 @@ import pytest
 
 import tempose
 from helpers.lying import lying, unnamed
+from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
 from tempose.geometry import quaternion as quat
@@ -97,6 +98,32 @@ def test_who_says_that_wrong_edges_are_independent_gets_one_answer(two: Any) -> 
     graph, _, _, _ = two
     alone = solved(graph, Robust(repeats="independent"))
     assert not alone.explanations and alone.verdicts.inlier_probability[across(graph)].max() > 0.99
+
+
+def test_where_odds_do_not_decide_nobody_says_that_wrong_edges_are_independent() -> None:
+    made = simulate(16, completeness=1.0, sigma_rot_deg=1.0, seed=3)
+    graph, wrong = lying(made, 20)
+    turns = replace(unnamed(graph), j_from_i_t=np.full((graph.n_edges, 3), np.nan))  # of which agreement tells nothing
+    solution = solved(turns)
+    findings = {one.doubt: one for one in solution.judgement.findings}
+    assert solution.weighing.of_solutions and solution.analysis.agreement is None
+    assert np.array_equal(np.sort(solution.verdicts.distrusted), np.flatnonzero(wrong))
+    assert "independent of each other" not in solution.summary()
+    said = describe.doubt(findings[Doubt.MANY_DISTRUSTED], solution.edge_checks, solution.weighing)
+    assert said == "17% of the edges are distrusted"
+    assert describe.INDEPENDENT in solved(turns, Robust(repeats="independent")).summary()  # negative control
+
+
+def test_wrong_edges_that_agree_tell_that_errors_are_shared() -> None:
+    """Those that meet do not err alike, and no other solution competes."""
+    made = simulate(30, completeness=0.5, seed=0)
+    solution = solved(unnamed(clusters(made, 0.15, 0).graph))
+    assert not solution.explanations and not any("err alike" in one for one in solution.notices)
+    assert solution.analysis.agreement.agreeing > 0.0
+    assert Doubt.SHARED in dict(solution.doubts) and solution.analysis.errors_shared
+    alone = solved(unnamed(simulate(30, completeness=0.5, wrong_edges=0.15, seed=0).graph))  # negative control
+    assert len(alone.verdicts.distrusted) > 20 and Doubt.SHARED not in dict(alone.doubts)
+    assert not alone.analysis.errors_shared
 
 
 @pytest.mark.parametrize(("false", "other"), [(7, 8 / 30), (21, 8 / 30), (3, 4 / 30)])
