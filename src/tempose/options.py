@@ -20,7 +20,8 @@ NOISES = {
 }
 
 EDGE_ERRORS = {
-    "auto": "shared where noise is estimated and loop closures that say the same count once, else independent",
+    "auto": "shared where only precise edges tell the poses, or where noise is estimated and either loop closures that say the "
+    "same count once, or edges may be wrong and the measurements say so; else independent",
     "independent": "every edge errs by itself: each adds its information",
     "shared": "edges that meet share errors, as registrations of one scan do: those between two places count as one, or, where ids "
     "are no order in time, five do",
@@ -45,8 +46,8 @@ class SolveOptions:
     edge_errors
         What error bars take for granted: errors of edges are ``independent``, or ``shared`` by edges that meet
         (:mod:`tempose.analysis.shared_errors`); then they are wider, and come from a Gaussian approximation. ``auto`` has shared
-        ones where noise is estimated and loop closures that say the same count once, where edges may be wrong and the measurements
-        say that errors are shared, and where rough edges contradict precise ones. Estimate, draws and verdicts are the same.
+        ones where rough edges contradict precise ones, and, if noise is estimated, where loop closures that say the same count once
+        or where edges may be wrong and the measurements say that errors are shared. Estimate, draws and verdicts are the same.
     scale
         Whether all σ are multiplied by the root of the variance factor: ``never``, ``always``, or ``if-test-fails``. The estimate
         stays where it is; error bars and draws are those of the scaled noise. ``noise="auto"`` is finer, and needs no such factor.
@@ -57,7 +58,8 @@ class SolveOptions:
         One of :data:`tempose.optimum.options.STARTS`; with ``robust`` only used if the poses are ``given``.
     starts
         Places to start the optimiser from, ``start`` and random ones: with more than one, other minima of U are looked
-        for, their odds are given, and the samplers ``auto`` and ``jumping`` go to and fro between them.
+        for, their odds are given, and the samplers ``auto`` and ``jumping`` go to and fro between them; not where several
+        solutions are explanations because odds do not decide between them.
     optimiser
         :class:`tempose.optimum.Newton` or :class:`tempose.optimum.TgMcmc`, or a name of
         :data:`tempose.optimum.options.OPTIMISERS`.
@@ -88,8 +90,8 @@ class SolveOptions:
     edge_errors: str = option(
         "auto",
         "what error bars take for granted: errors of edges are independent, or shared by edges that meet, as those of "
-        "registrations of one scan are (default auto: shared where noise is estimated and loop closures that say the same count "
-        "once, edges may be wrong and the measurements say so, or only precise edges tell the poses)",
+        "registrations of one scan are (default auto: shared where only precise edges tell the poses, or where noise is estimated "
+        "and either loop closures that say the same count once, or edges may be wrong and the measurements say so)",
         choices=EDGE_ERRORS,
     )
     scale: str = option(

@@ -59,7 +59,7 @@ from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabil
 from tempose.outliers.loose_parts import loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
-from tempose.outliers.solutions import Weighing, is_by_place
+from tempose.outliers.solutions import Weighing, is_by_place, is_undecided
 from tempose.sampling.choice import Choice, Problem, choose
 from tempose.sampling.draws import (
     Draws,
@@ -283,7 +283,8 @@ class Run:
     def targets(self) -> list[Target]:
         """What draws are of: the posterior of every explanation that is reported, the estimate's first."""
         weighing = self.found.weighing
-        own = Target(self.posterior, self.found.poses, self.laplace, self.tuning, 1.0, self.found.others)
+        modes = () if is_undecided(weighing) else self.found.others  # else draws of one would go to another
+        own = Target(self.posterior, self.found.poses, self.laplace, self.tuning, 1.0, modes)
         if weighing is None or len(weighing.explanations) < 2:
             return [own]
         known = sum(one.probability for one in weighing.explanations)
@@ -382,7 +383,8 @@ def approximate(run: Run) -> None:
         run.notices.append(describe.loose(run.posterior.graph, rows, run.curvature.is_tied))
     run.notices += describe.undetermined(run.posterior.graph, run.curvature.undetermined(run.found.poses))
     if run.options.starts > 1:
-        run.notices.append(describe.starts(run.options.starts, _odds(run)))
+        undecided = is_undecided(run.found.weighing)
+        run.notices.append(describe.starts(run.options.starts, None if undecided else _odds(run), undecided=undecided))
 
 
 def tell(run: Run) -> None:
@@ -586,11 +588,13 @@ def _certificate(posterior: Posterior, poses: Poses) -> Certificate:
 
 
 def _look_elsewhere(run: Run) -> Optimum:
-    """Other minima of U, from random starts; the deepest of all becomes the estimate."""
+    """Other minima of U, from random starts; the deepest of all becomes the estimate, unless odds do not decide."""
     options, optimum = run.options, run.found
     curvature = Curvature(with_parameters(run.stated, optimum))
     rng = streams.generator(options.seed, "start", 1 << 32)
     found = search(curvature, options.beta, optimum.poses, options.starts - 1, rng, run.progress, run.stop)
+    if is_undecided(optimum.weighing):  # the deepest may be that of another explanation
+        return replace(optimum, others=tuple(one for one in found if one is not optimum.poses))
     if found and found[0] is not optimum.poses:
         certificate = _certificate(curvature.posterior, found[0]) if options.certify else None
         optimum = replace(optimum, poses=found[0], status="converged", certificate=certificate)

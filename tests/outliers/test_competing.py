@@ -12,6 +12,7 @@ import pytest
 import tempose
 from helpers.lying import lying
 from tempose import describe
+from tempose.analysis.trust import Doubt, Trust
 from tempose.geometry import quaternion as quat
 from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
@@ -120,3 +121,14 @@ def test_a_solve_says_so_and_says_it_again_when_resumed(made: Simulated, tmp_pat
     assert again.notices == solution.notices
     np.testing.assert_array_equal(again.estimate.wxyz, solution.estimate.wxyz)
     assert again.summary() == solution.summary()
+
+
+def test_distrusted_edges_that_agree_are_a_doubt(made: Simulated) -> None:
+    robust = Robust(repeats="independent")
+    solution = tempose.solve(lying(made, 20)[0], robust=robust, noise="auto", draws=0, certify=False)
+    found = {one.doubt: one for one in solution.judgement.findings}[Doubt.OTHER_PLACES]
+    assert (found.trust, found.value) == (Trust.CARE, 1.0)
+    assert "distrusted edges agree on another place of 1 part" in solution.summary()
+    wrong = corrupt(made.graph, 20 / made.graph.n_edges, seed=5)  # negative control: as many, each by itself
+    alone = tempose.solve(wrong.graph, robust=robust, noise="auto", draws=0, certify=False)
+    assert len(alone.verdicts.distrusted) == 20 and Doubt.OTHER_PLACES not in dict(alone.doubts)

@@ -12,12 +12,18 @@ import pytest
 
 import tempose
 from helpers.lying import lying, unnamed
+from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
+from tempose.geometry import quaternion as quat
+from tempose.geometry import se3
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
 from tempose.outliers import Robust, undecided
+from tempose.outliers.em import fit
+from tempose.outliers.estimate import _solution
+from tempose.outliers.noise import RobustOptions
 from tempose.report.solution_page import write_report
 from tempose.simulation import simulate
 from tempose.solver import Solution
@@ -94,6 +100,32 @@ def test_who_says_that_wrong_edges_are_independent_gets_one_answer(two: Any) -> 
     assert not alone.explanations and alone.verdicts.inlier_probability[across(graph)].max() > 0.99
 
 
+def test_where_odds_do_not_decide_nobody_says_that_wrong_edges_are_independent() -> None:
+    made = simulate(16, completeness=1.0, sigma_rot_deg=1.0, seed=3)
+    graph, wrong = lying(made, 20)
+    turns = replace(unnamed(graph), j_from_i_t=np.full((graph.n_edges, 3), np.nan))  # of which agreement tells nothing
+    solution = solved(turns)
+    findings = {one.doubt: one for one in solution.judgement.findings}
+    assert solution.weighing.of_solutions and solution.analysis.agreement is None
+    assert np.array_equal(np.sort(solution.verdicts.distrusted), np.flatnonzero(wrong))
+    assert "independent of each other" not in solution.summary()
+    said = describe.doubt(findings[Doubt.MANY_DISTRUSTED], solution.edge_checks, solution.weighing)
+    assert said == "17% of the edges are distrusted"
+    assert describe.INDEPENDENT in solved(turns, Robust(repeats="independent")).summary()  # negative control
+
+
+def test_wrong_edges_that_agree_tell_that_errors_are_shared() -> None:
+    """Those that meet do not err alike, and no other solution competes."""
+    made = simulate(30, completeness=0.5, seed=0)
+    solution = solved(unnamed(clusters(made, 0.15, 0).graph))
+    assert not solution.explanations and not any("err alike" in one for one in solution.notices)
+    assert solution.analysis.agreement.agreeing > 0.0
+    assert Doubt.SHARED in dict(solution.doubts) and solution.analysis.errors_shared
+    alone = solved(unnamed(simulate(30, completeness=0.5, wrong_edges=0.15, seed=0).graph))  # negative control
+    assert len(alone.verdicts.distrusted) > 20 and Doubt.SHARED not in dict(alone.doubts)
+    assert not alone.analysis.errors_shared
+
+
 @pytest.mark.parametrize(("false", "other"), [(7, 8 / 30), (21, 8 / 30), (3, 4 / 30)])
 def test_a_solution_is_as_probable_as_edges_speak_for_it(false: int, other: float) -> None:
     graph, _, truth = halves(false)
@@ -102,6 +134,102 @@ def test_a_solution_is_as_probable_as_edges_speak_for_it(false: int, other: floa
     assert solution.judgement.trust is (Trust.NOT if other > 0.2 else Trust.CARE)
     is_right = [off_deg(one.poses, truth) < 3.0 for one in solution.explanations]
     assert is_right == ([True, False] if false < ACROSS / 2 else [False, True])
+
+
+def test_more_starts_do_not_take_the_estimate_or_its_draws_to_another_explanation() -> None:
+    """The more probable explanation, by what is trusted, has the higher U."""
+    graph, wrong, _ = halves(ACROSS - 3)
+    graph = replace(graph, inlier_prior=np.where(across(graph) & ~wrong, 0.8, np.nan))
+    solution = solved(graph, starts=20, draws=40)
+    one, two = solution.explanations
+    U = [solution.posterior.potential(each.poses) for each in (one, two)]
+    assert one.probability > 0.7 and U[0] > U[1] + 100.0
+    assert solution.potential == U[0] and np.array_equal(solution.estimate.wxyz, one.poses.wxyz)
+    assert any(solution.posterior.potential(other) < U[0] - 100.0 for other in solution.others)  # they do find it
+    own = solution.draws.of_explanation(0)
+    assert own.sampler == "collapsed" and min(energy.min() for energy in own.energies) > U[0]
+    assert "20 starts change nothing" in " ".join(solution.notices)
+
+
+def test_what_an_explanation_moves_is_in_the_component_that_it_is_about() -> None:
+    a, other = (
+        halves(ACROSS // 2)[0],
+        unnamed(simulate(12, completeness=1.0, sigma_rot_deg=2.0, sigma_trans=0.05, seed=1).graph),
+    )
+    names = ("edge_i", "edge_j", "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+    more = {name: getattr(other, name) + NODES * name.startswith("edge") for name in names}
+    solution = solved(joined(a, [f"{name} too" for name in other.node_ids], more))
+    one, two = solution.explanations
+    assert len(one.moved) == 0
+    assert two.moved.tolist() in (list(range(NODES // 2)), list(range(NODES // 2, NODES)))
+
+
+def test_a_doubt_that_edges_have_in_common_is_no_wrong_edge_in_a_row() -> None:
+    """Those that agree are a tenth of the edges: so much is doubted of all others, and of a row of twelve together."""
+    graph, _, truth = halves(ACROSS // 2)
+    solution = solved(with_row(graph, truth, 12))
+    p = solution.verdicts.inlier_probability[-12:]
+    assert np.all(p > 0.85) and np.sum(1.0 - p) > 0.5
+    assert Doubt.ONE_OF_MANY not in [one.doubt for one in solution.judgement.findings]
+    verdicts = solution.analysis.predicted_verdicts
+    assert len(verdicts.one_of) == 0
+    assert len(replace(verdicts, alone=None).one_of) == 12  # negative control: as if each were doubted by itself
+
+
+def test_a_solution_that_moves_a_landmark_alone_goes_on_to_compete() -> None:
+    """Seven sightings of a landmark at one place, and five at another."""
+    plain, _, truth = halves(ACROSS // 2)
+    here, there = np.array([3.0, 0.0, 0.0]), np.array([-3.0, 2.0, 1.0])
+    graph = with_landmark(plain, truth, [here] * 7 + [there] * 5)
+    own, options, wxyz = np.full(graph.n_edges, np.nan), RobustOptions("given"), np.vstack([truth.wxyz, quat.IDENTITY])
+    starts = [Poses(graph.node_ids, wxyz, np.vstack([truth.position, at])) for at in (here, there)]
+    fits = [fit(graph, start, options, own_probability=own) for start in starts]
+    found = _solution(fits[0], fits)
+    assert len(found.competitors) == len(found.alternatives) == 1
+    solution = undecided.undecided(found, own, options)
+    assert solution.weighing is not None and len(solution.weighing.explanations) == 2 and not solution.alternatives
+    (one,) = solution.competitors
+    assert one.moved.tolist() == [graph.index["mark"]]
+    assert one.kept_by_chosen == np.sum(solution.fit.inlier_probability > 0.5)
+
+
+def with_landmark(graph: PoseGraph, truth: Poses, places: list[np.ndarray]) -> PoseGraph:
+    """The same with a landmark, that one node after the other sees at these places."""
+    n, k = graph.n_nodes, len(places)
+    seen = quat.rotate(quat.conjugate(truth.wxyz[:k]), np.array(places) - truth.position[:k])
+    added = {
+        "j_from_i_wxyz": np.tile([1.0, 0.0, 0.0, 0.0], (k, 1)),
+        "j_from_i_t": seen + 0.05 * np.random.default_rng(5).standard_normal((k, 3)),
+        "concentration": np.zeros(k),
+        "translation_precision": graph.translation_precision[:k],
+        "edge_i": np.full(k, n),
+        "edge_j": np.arange(k),
+    }
+    return joined(graph, ["mark"], added, landmarks=("mark",))
+
+
+def with_row(graph: PoseGraph, truth: Poses, steps: int) -> PoseGraph:
+    """The same with another way from its first node to its second, of right edges in a row."""
+    n, rng = graph.n_nodes, np.random.default_rng(3)
+    wxyz = np.vstack([truth.wxyz, quat.random_uniform(rng, steps - 1)])
+    position = np.vstack([truth.position, rng.standard_normal((steps - 1, 3))])
+    i, j = np.array([0, *range(n, n + steps - 1)]), np.array([*range(n, n + steps - 1), 1])
+    q, t = se3.a_from_b((wxyz[j], position[j]), (wxyz[i], position[i]))
+    added = {
+        "j_from_i_wxyz": q,
+        "j_from_i_t": t,
+        "concentration": graph.concentration[:steps],
+        "translation_precision": graph.translation_precision[:steps],
+        "edge_i": i,
+        "edge_j": j,
+    }
+    return joined(graph, [f"on the way {chr(97 + k)}" for k in range(steps - 1)], added)
+
+
+def joined(graph: PoseGraph, ids: list[str], more: dict[str, np.ndarray], **others: Any) -> PoseGraph:
+    """A graph and more nodes and edges."""
+    arrays = {name: np.concatenate([getattr(graph, name), added]) for name, added in more.items()}
+    return PoseGraph((*graph.node_ids, *ids), **arrays, **others)
 
 
 @pytest.mark.parametrize("trust", [0.6, 0.7, 0.8, 0.99])

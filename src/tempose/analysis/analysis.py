@@ -315,13 +315,14 @@ class Analysis:
     def _verdicts(self, probability: Array) -> EdgeVerdicts | None:
         if self.parameters is None:
             return None
+        alone = None if self.agreement is None else probability
         if self.weighing is not None:
             probability = self.weighing.verdict(probability)
         elif self.agreement is not None:
             probability = self.agreement.verdict(probability)
         if self.most_believed is not None:
-            probability = np.minimum(probability, self.most_believed)
-        return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated)
+            alone, probability = probability, np.minimum(probability, self.most_believed)
+        return EdgeVerdicts(self.posterior.graph, probability, self.parameters, self.noise_estimated, alone)
 
     @cached_property
     def agreement(self) -> Agreement | None:

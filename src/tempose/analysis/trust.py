@@ -22,7 +22,7 @@ from tempose.analysis.diagnostics import Level, Trouble
 from tempose.analysis.reliability import GlobalTest
 from tempose.analysis.summary import median_sigma
 from tempose.optimum.certificate import Certificate, Proof
-from tempose.outliers.solutions import Weighing, is_by_place
+from tempose.outliers.solutions import Weighing, is_by_place, is_undecided
 
 __all__ = ["Circumstances", "Doubt", "Finding", "Judgement", "Trust", "doubts_from", "judge"]
 
@@ -36,7 +36,7 @@ COMPUTED = 1e-6  # of the stated noise: edges that scatter less have no errors, 
 FEW_WRONG = 0.05  # share of edges; more of them pull every pose
 UNSURE = 0.8  # probability of the reported explanation: below, one answer in five is another
 NEARLY_ALL = 0.95  # of the edges that are believed, if these are right
-MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones were taken as independent
+MANY_DISTRUSTED = 0.1  # share of edges, where wrong ones are counted edge by edge
 
 
 class Trust(StrEnum):
@@ -177,8 +177,7 @@ def doubts_from(facts: Sequence[Sequence[Any]]) -> tuple[tuple[Doubt, float], ..
 
 def errors_told_shared(weighing: Weighing | None, doubts: Sequence[tuple[Doubt, float]]) -> bool:
     """Whether measurements say that edges share errors: those that meet err alike, or wrong ones agree with each other."""
-    undecided = weighing is not None and weighing.of_solutions
-    return undecided or any(doubt is Doubt.SHARED for doubt, _ in doubts)
+    return is_undecided(weighing) or any(doubt is Doubt.SHARED for doubt, _ in doubts)
 
 
 def judge(analysis: Analysis, evidence: Circumstances) -> Judgement:
@@ -199,7 +198,7 @@ def _search(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
         yield Finding(Doubt.NOT_CONVERGED, Trust.NOT)
     if evidence.contested:
         first = evidence.probabilities[0]
-        ordered = analysis.weighing is None or not analysis.weighing.of_solutions  # else there is no odometry
+        ordered = not is_undecided(analysis.weighing)  # else there is no odometry
         options = ("--trust-odometry",) if ordered and not evidence.odometry_trusted else ()
         yield Finding(Doubt.UNDECIDED, Trust.NOT if first < UNSURE else Trust.CARE, 100.0 * first, options)
     for doubt, value in evidence.found:
@@ -248,7 +247,7 @@ def _fit(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
     if agreed is not None and agreed.share_right < NEARLY_ALL:
         trust = Trust.NOT if agreed.share_right < UNSURE else Trust.CARE
         yield Finding(Doubt.ALIKE, trust, 100.0 * (1.0 - agreed.share_right))
-    elif verdicts is not None and not is_by_place(analysis.weighing):  # each wrong edge taken for a mistake of its own
+    elif verdicts is not None and not is_by_place(analysis.weighing):  # else a look-alike is one mistake
         share = len(verdicts.distrusted) / max(verdicts.graph.n_edges, 1)
         if share > MANY_DISTRUSTED:
             yield Finding(Doubt.MANY_DISTRUSTED, Trust.CARE, 100.0 * share)

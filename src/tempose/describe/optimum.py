@@ -22,8 +22,13 @@ def optimiser_trouble(status: str) -> list[str]:
     return []
 
 
-def starts(count: int, odds: Array | None) -> str:
-    """What came of several starts: the odds of the minima found, the estimate's first, by their Gaussian approximations."""
+def starts(count: int, odds: Array | None, undecided: bool = False) -> str:
+    """What came of several starts: the odds of the minima found, the estimate's first, by their Gaussian approximations.
+
+    ``undecided``: they may be those of explanations between which odds do not decide.
+    """
+    if undecided:
+        return f"{count} starts change nothing: depths of U do not decide between explanations, and draws are around each of them"
     if odds is None:
         return f"{count} starts led to no other minimum of U worth mentioning"
     shares = " / ".join(f"{share:.1%}" for share in odds[:5]) + (" / …" if len(odds) > 5 else "")

@@ -51,7 +51,7 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         else f"{count} other solutions explain the measurements, too",
         Doubt.OTHER_PLACES: f"distrusted edges agree on another place of {plural(count, 'part')}",
         Doubt.ALIKE: f"wrong edges agree with each other, so that {value:.0f}% of those believed may be wrong as well",
-        Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted, each taken for a mistake of its own",
+        Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted",
         Doubt.MOST_LOOPS: f"{value:.0f}% of the loop closures are distrusted, so that the map rests on consecutive edges",
         Doubt.ONE_OF_MANY: f"one of {count} edges in a row is probably wrong, and nothing tells which",
         Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",

@@ -13,6 +13,7 @@ from tempose._support.compiling import kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import align, se3
 from tempose.geometry import quaternion as quat
+from tempose.model.gauge import tied_components
 from tempose.model.graph import PoseGraph
 from tempose.model.poses import Poses
 from tempose.model.posterior import Posterior
@@ -209,13 +210,6 @@ def _prior(candidates: Candidates, k: int, links: Mask, bones: Skeleton, own: Ar
     return np.where(wrong & ~(own == 1.0), IF_FALSE, prior)
 
 
-def _apart(a: Poses, b: Poses, sigmas: tuple[float, float]) -> Mask:
-    """Whether nodes (n,) of two sets of poses lie elsewhere after robust alignment."""
-    moved = b.moved(align((b.wxyz, b.position), (a.wxyz, a.position), robust=True))
-    distance = np.linalg.norm(a.position - moved.position, axis=1)
-    return elsewhere(sigmas, quat.angle_between(a.wxyz, moved.wxyz), distance)
-
-
 class _Views:
     """Poses as they are seen from some of their nodes, to be compared without any alignment."""
 
@@ -263,9 +257,21 @@ def _are_alike(wxyz: Any, position: Any, other_wxyz: Any, other_position: Any, l
     return False
 
 
-def moved_nodes(graph: PoseGraph, a: Poses, b: Poses, sigmas: tuple[float, float]) -> Index:
-    """Rows of the nodes with an orientation that lie elsewhere; σ of an edge in radians and length."""
-    rows = np.flatnonzero(~graph.is_landmark)
-    rows = rows[rows != graph.world] if graph.world is not None else rows
-    names = [graph.node_ids[k] for k in rows]
-    return np.asarray(rows[_apart(a.select(names), b.select(names), sigmas)])
+def moved_nodes(graph: PoseGraph, a: Poses, b: Poses, sigmas: tuple[float, float], landmarks: bool = False) -> Index:
+    """Rows of the nodes with an orientation, and of ``landmarks`` if wanted, that lie elsewhere after robust alignment.
+
+    What is tied to the world is aligned together, and of the rest each component by itself. σ of an edge in radians and length.
+    """
+    turns = ~graph.is_landmark
+    if graph.world is not None:
+        turns[graph.world] = False
+    frame = np.where(tied_components(graph), -1, np.arange(graph.n_components))[graph.component]
+    angle, distance = np.zeros(graph.n_nodes), np.zeros(graph.n_nodes)
+    for k in np.unique(frame[turns]):
+        rows, common = frame == k, turns & (frame == k)
+        motion = align((b.wxyz[common], b.position[common]), (a.wxyz[common], a.position[common]), robust=True)
+        wxyz, position = motion.apply(b.wxyz[rows], b.position[rows])
+        angle[rows] = quat.angle_between(a.wxyz[rows], wxyz)
+        distance[rows] = np.linalg.norm(a.position[rows] - position, axis=1)
+    apart = elsewhere(sigmas, np.where(turns, angle, 0.0), distance)
+    return np.flatnonzero(apart & (turns | graph.is_landmark if landmarks else turns))

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tempose._typing import Array, Index, Mask
+from tempose._typing import Array, Mask
 from tempose.errors import NotApplicable
-from tempose.geometry import align
-from tempose.geometry import quaternion as quat
 from tempose.model.graph import PoseGraph
 from tempose.model.order import known_order, steps_apart
 from tempose.model.poses import Poses
@@ -23,13 +21,13 @@ from tempose.optimum.newton import lowered
 from tempose.optimum.prediction import predictions
 from tempose.optimum.starts import start_poses
 from tempose.outliers.beliefs import current_beliefs
-from tempose.outliers.chained import solve_explained
+from tempose.outliers.chained import moved_nodes, solve_explained
 from tempose.outliers.competing import alternatives
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.em import RobustFit, fit, originals
 from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.joins import likeliest_joins, rejoined
-from tempose.outliers.loose_parts import ACCEPTED, elsewhere, spread
+from tempose.outliers.loose_parts import ACCEPTED, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.reading import Candidate
 from tempose.outliers.repeats import Repeats, counted_once, in_doubt
@@ -375,7 +373,7 @@ def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, 
         if any(np.sum(here != before) <= 0.02 * accepted.sum() for before in seen):
             continue
         seen.append(here)
-        moved = _moved(chosen, other)
+        moved = moved_nodes(chosen.graph, chosen.poses, other.poses, _spread(chosen), landmarks=True)
         if len(moved):
             found.append(
                 Competitor(other, chosen.log_evidence - other.log_evidence, moved, int(here.sum()), int(accepted.sum()))
@@ -385,19 +383,6 @@ def _competitors(chosen: RobustFit, fits: list[RobustFit]) -> tuple[Competitor, 
 
 def _spread(found: RobustFit) -> tuple[float, float]:
     return spread(found.graph, found.poses, found.inlier_probability > ACCEPTED)
-
-
-def _moved(chosen: RobustFit, other: RobustFit) -> Index:
-    """Nodes that lie elsewhere after robust alignment."""
-    a, b, graph = chosen.poses, other.poses, chosen.graph
-    turns = ~graph.is_landmark
-    if graph.world is not None:
-        turns[graph.world] = False
-    moved = b.moved(align((b.wxyz[turns], b.position[turns]), (a.wxyz[turns], a.position[turns]), robust=True))
-    distance = np.linalg.norm(a.position - moved.position, axis=1)
-    angle = np.where(turns, quat.angle_between(a.wxyz, moved.wxyz), 0.0)
-    apart = elsewhere(_spread(chosen), angle, distance)
-    return np.flatnonzero(apart & (turns | graph.is_landmark))
 
 
 def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:

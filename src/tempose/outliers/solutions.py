@@ -145,3 +145,8 @@ class RobustSolution:
 def is_by_place(weighing: Weighing | None) -> bool:
     """Whether loop closures that say the same have counted once."""
     return weighing is not None and weighing.loose is None and not weighing.of_solutions
+
+
+def is_undecided(weighing: Weighing | None) -> bool:
+    """Whether explanations are solutions between which odds do not decide."""
+    return weighing is not None and weighing.of_solutions

@@ -58,8 +58,8 @@ def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> Robu
     sigmas = spread(graph, found.fit.poses, _kept(found.fit))
     fits = [found.fit]
     others = [one.fit.poses for one in found.competitors] + [one.moved(found.fit.poses) for one in found.alternatives]
-    for poses in others:  # with the noise of the chosen one, which may lead some to the same poses
-        here = _settled(found.fit, poses, own, options)
+    settled = [_settled(found.fit, poses, own, options) for poses in others]
+    for here in settled:  # with the noise of the chosen one, which may lead some to the same poses
         if all(len(moved_nodes(graph, known.poses, here.poses, sigmas)) for known in fits):
             fits.append(here)
     if len(fits) == 1:
@@ -81,13 +81,24 @@ def undecided(found: RobustSolution, own: Array, options: RobustOptions) -> Robu
         for k, one in enumerate(fits[:REPORTED])
         if k == 0 or probability[k] >= LEAST
     )  # fmt: skip
+    rivals = tuple(
+        _against(fits[0], one, moved_nodes(graph, fits[0].poses, here.poses, sigmas, landmarks=True))
+        for one, here in zip(found.competitors, settled, strict=False)
+        if all(len(moved_nodes(graph, known.poses, here.poses, sigmas, landmarks=True)) for known in fits)
+    )  # those that move landmarks alone: no explanation has them
     left = tuple(one for one in found.alternatives if not any(accepts(here, one.edges) for here in fits))
-    return RobustSolution(fits[0], (), left, Weighing(explanations, share, rest, of_solutions=True))
+    return RobustSolution(fits[0], rivals, left, Weighing(explanations, share, rest, of_solutions=True))
 
 
 def accepts(found: RobustFit, edges: Index) -> bool:
     """Whether a solution accepts most of some edges."""
     return bool(np.mean(_kept(found)[edges]) > 0.5)
+
+
+def _against(chosen: RobustFit, other: Competitor, moved: Index) -> Competitor:
+    """A competitor of the solution that is chosen now."""
+    log_odds = chosen.log_evidence - other.fit.log_evidence
+    return replace(other, log_odds=log_odds, moved=moved, kept_by_chosen=int(np.sum(_kept(chosen))))
 
 
 def _settled(known: RobustFit, start: Poses, own: Array, options: RobustOptions) -> RobustFit:

@@ -52,12 +52,16 @@ class EdgeVerdicts:
         Noise levels, share of inliers and tail that were used.
     estimated
         Whether the noise levels were estimated.
+    alone
+        The same probability (m,) before a doubt that edges have in common, which is no reason to think that one of a row is wrong;
+        by default there is none.
     """
 
     graph: PoseGraph
     inlier_probability: Array
     parameters: Parameters
     estimated: bool
+    alone: Array | None = None
 
     @property
     def one_of(self) -> Index:
@@ -65,10 +69,11 @@ class EdgeVerdicts:
 
         The motions of a row, of edges in series, are known together only, by what closes its cycles.
         """
-        kept = np.flatnonzero(self.inlier_probability >= DISTRUSTED)
+        right = self.inlier_probability if self.alone is None else self.alone
+        kept = np.flatnonzero(right >= DISTRUSTED)
         row = series(self.graph.n_nodes, self.graph.edge_i[kept], self.graph.edge_j[kept])
         size = np.bincount(row)
-        doubtful = np.where(size > 1, size * (np.bincount(row, 1.0 - self.inlier_probability[kept]) > DISTRUSTED), 0)
+        doubtful = np.where(size > 1, size * (np.bincount(row, 1.0 - right[kept]) > DISTRUSTED), 0)
         return kept[row == np.argmax(doubtful)] if np.any(doubtful) else kept[:0]
 
     @property

@@ -11,7 +11,7 @@ from tempose._support.words import plural
 from tempose.analysis.accuracy import graph_consistency
 from tempose.analysis.diagnostics import Level
 from tempose.analysis.overview import precisions
-from tempose.outliers.solutions import is_by_place
+from tempose.outliers.solutions import is_by_place, is_undecided
 from tempose.sampling.draws import Draws
 from tempose.solution.answers import Answers
 
@@ -76,8 +76,11 @@ def summary_lines(solution: Answers) -> list[str]:
             describe.noise(solution.verdicts),
             describe.distrusted(solution.verdicts, contested=solution.is_contested),
         ]
-        if not is_by_place(solution.weighing) and len(solution.verdicts.distrusted):
-            lines.append(describe.agreement(solution.analysis.agreement))
+        agreed = solution.analysis.agreement
+        agree = agreed is not None and agreed.agreeing > 0.0
+        told = agree if is_undecided(solution.weighing) else not is_by_place(solution.weighing)
+        if told and len(solution.verdicts.distrusted):
+            lines.append(describe.agreement(agreed))
     if solution.certificate is not None and solution.is_proof_a_detail:
         lines.append(describe.kept_proof(solution.certificate))
     return [*lines, describe.legend(draws=solution.draws is not None)]

@@ -51,8 +51,8 @@ def ladder_noise(sequence: Sequence, fewest_spare: float) -> tuple[float, float]
 def ladder_limit(sequence: Sequence) -> tuple[float, float]:
     """The most that the noise may be, σ per axis in radians and length: ladders would close as well once in a thousand.
 
-    Infinite if fewer than :data:`_FEWEST_NUMBERS` check it. Right edges of one place, and look-alikes, close ladders; a noise at which
-    look-alikes fit a chain that they contradict is often many times wider.
+    Infinite if fewer than :data:`_FEWEST_NUMBERS` check it. Look-alikes close ladders as well as right edges do; the noise at which
+    they fit a chain that they contradict is often many times wider.
     """
     found = _closing(sequence)
     if found is None or found[1].min() < _FEWEST_NUMBERS:
