@@ -39,3 +39,20 @@ def lying(made: Simulated, count: int, motion: tuple[np.ndarray, np.ndarray] = F
 def unnamed(graph: PoseGraph) -> PoseGraph:
     """The same with names that are no order in time."""
     return replace(graph, node_ids=tuple("node" + "".join(chr(97 + int(d)) for d in str(k)) for k in graph.node_ids))
+
+
+def turned_round(graph: PoseGraph, rows: np.ndarray) -> PoseGraph:
+    """The same measurements, some of them listed from their other ends."""
+    i, j = graph.edge_i.copy(), graph.edge_j.copy()
+    i[rows], j[rows] = j[rows], i[rows]
+    wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
+    wxyz[rows], t[rows] = se3.inverse((wxyz[rows], t[rows]))
+    return replace(graph, edge_i=i, edge_j=j, j_from_i_wxyz=wxyz, j_from_i_t=t)
+
+
+def listed_again(graph: PoseGraph, rows: np.ndarray) -> PoseGraph:
+    """The same with some measurements once more, from their other ends."""
+    every = np.concatenate([np.arange(graph.n_edges), rows])
+    names = ("edge_i", "edge_j", "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
+    longer = replace(graph, **{name: getattr(graph, name)[every] for name in names})
+    return turned_round(longer, np.arange(graph.n_edges, len(every)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tempose
-from helpers.lying import unnamed
+from helpers.lying import listed_again, turned_round, unnamed
 from tempose import describe
 from tempose.analysis.trust import Doubt, Trust
 from tempose.geometry import quaternion as quat
@@ -94,35 +94,16 @@ def found_in(graph: PoseGraph, poses: Poses, right: Any) -> Agreement:
     return here
 
 
-def turned_round(graph: PoseGraph, rows: Any) -> PoseGraph:
-    """The same measurements, some of them listed from their other ends."""
-    i, j = graph.edge_i.copy(), graph.edge_j.copy()
-    i[rows], j[rows] = j[rows], i[rows]
-    wxyz, t = graph.j_from_i_wxyz.copy(), graph.j_from_i_t.copy()
-    wxyz[rows], t[rows] = se3.inverse((wxyz[rows], t[rows]))
-    return replace(graph, edge_i=i, edge_j=j, j_from_i_wxyz=wxyz, j_from_i_t=t)
-
-
-def twice(graph: PoseGraph) -> PoseGraph:
-    """Every edge, and every edge from its other end."""
-    rows = np.tile(np.arange(graph.n_edges), 2)
-    again = {
-        name: getattr(graph, name)[rows]
-        for name in ("edge_i", "edge_j", "j_from_i_wxyz", "j_from_i_t", "concentration", "translation_precision")
-    }
-    return turned_round(replace(graph, **again), np.arange(graph.n_edges, 2 * graph.n_edges))
-
-
 def test_copies_of_an_edge_do_not_agree_with_it() -> None:
     made = independent(1)
-    graph = twice(made.graph)
+    graph = listed_again(made.graph, np.arange(made.graph.n_edges))
     once, both = (found_in(one, made.truth, np.tile(~made.is_wrong, k)) for one, k in ((made.graph, 1), (graph, 2)))
     assert once.agreeing == both.agreeing == 0.0 and both.called_wrong == once.called_wrong
     says, _ = said_again(graph, made.truth, np.flatnonzero(~both.fits), both.fits, graph.median_sigmas)
     assert says.mean() > 0.95  # the negative control
     made = tempose.simulate(30, completeness=0.5, seed=3)
     bad = clusters(made, 0.4, 3)
-    found = found_in(twice(bad.graph), made.truth, np.tile(~bad.is_wrong, 2))
+    found = found_in(listed_again(bad.graph, np.arange(bad.graph.n_edges)), made.truth, np.tile(~bad.is_wrong, 2))
     half = bad.graph.n_edges
     assert found.agreeing > 0.9 and np.array_equal(found.repeated[:half], found.repeated[half:])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tempose
-from helpers.lying import lying, unnamed
+from helpers.lying import listed_again, lying, unnamed
 from tempose import describe
 from tempose.analysis.accuracy import pose_errors
 from tempose.analysis.trust import Doubt, Trust
@@ -91,6 +91,13 @@ def test_draws_are_of_both_and_all_comes_back(two: Any, tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", solution)
     page = (tmp_path / "report.html").read_text()
     assert "edges believed" in page and "given up" not in re.sub("<script.*", "", page, flags=re.DOTALL)
+
+
+def test_edges_that_are_listed_twice_speak_once(two: Any) -> None:
+    graph, wrong, _, solution = two
+    again = solved(listed_again(graph, np.flatnonzero(wrong)))
+    expected = [one.probability for one in solution.explanations]
+    assert [one.probability for one in again.explanations] == pytest.approx(expected)
 
 
 def test_who_says_that_wrong_edges_are_independent_gets_one_answer(two: Any) -> None:

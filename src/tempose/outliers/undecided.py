@@ -29,7 +29,7 @@ from tempose.model.poses import Poses
 from tempose.outliers.agreement import agreement, verdict
 from tempose.outliers.beliefs import log_odds
 from tempose.outliers.chained import LEAST, REPORTED, moved_nodes
-from tempose.outliers.em import RobustFit, fit
+from tempose.outliers.em import RobustFit, fit, originals
 from tempose.outliers.loose_parts import ACCEPTED, spread
 from tempose.outliers.noise import RobustOptions
 from tempose.outliers.solutions import Competitor, Explanation, RobustSolution, Weighing
@@ -114,19 +114,24 @@ def _kept(found: RobustFit) -> Mask:
 
 def _agreeing(other: Competitor, chosen: RobustFit) -> int:
     """How many edges agree with others on what a competing solution says: of each part that it moves one fits anyhow."""
-    here, there = _kept(other.fit), _kept(chosen)
+    here, there, first = _kept(other.fit), _kept(chosen), _first(chosen)
     parts = chosen.graph.with_edges(here & there).component[other.moved]
-    return int(np.sum(here & ~there)) - len(np.unique(parts))
+    return int(np.sum(here & ~there & first)) - len(np.unique(parts))
+
+
+def _first(found: RobustFit) -> Mask:
+    """Edges (m,) that are no copies of earlier ones: what is listed twice was measured once."""
+    return np.asarray(originals(found.graph) == np.arange(found.graph.n_edges))
 
 
 def _log_probability(found: RobustFit, chosen: RobustFit, own: Array) -> float:
     """Logarithm of how probable a solution is, up to a constant."""
-    free, here, there = np.isnan(own), _kept(found), _kept(chosen)
+    free, here, there = np.isnan(own) & _first(found), _kept(found), _kept(chosen)
     contested = np.sum(here & ~there & free), np.sum(there & ~here & free)
     return math.log1p(contested[0]) - math.log1p(contested[1]) + _log_trust(found, own) - _log_trust(chosen, own)
 
 
 def _log_trust(found: RobustFit, own: Array) -> float:
     """Logarithm of the odds of what a solution keeps, of the edges that have a prior probability of their own."""
-    said = ~np.isnan(own)
+    said = ~np.isnan(own) & _first(found)
     return float(log_odds(own[said]) @ _kept(found)[said])
