@@ -27,7 +27,7 @@ from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
 
 _STEPS, _LITTLE = 6, 1e-3  # of Newton's method, and nats that a further one has to gain
-_MOST = 1_000_000  # nodes times clusters that are looked at, the largest first: seconds
+_MOST = 200_000  # nodes times clusters that are looked at, the largest first: a few seconds
 
 
 def most_believed(posterior: Posterior, poses: Poses, inlier_probability: Array) -> Array | None:
