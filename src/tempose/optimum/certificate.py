@@ -71,6 +71,7 @@ TOLERANCE = 1e-6
 ROUNDING = 8.0
 EPS = float(np.finfo(np.float64).eps)
 _DIGITS_UP_TO = 30_000  # rows of the certificate matrix up to which its smallest eigenvalue is computed to many digits
+_MOST_SHIFTED = 1e12  # times the scale of rotations, before a proof is given up
 _NEGLIGIBLE = 1e-6  # in units of U: a change of the posterior density by one part in a million
 
 
@@ -275,6 +276,8 @@ def _by_eigenvalue(dual: Dual) -> Verdict:
     shift, factor = 1e-9 * typical, None
     while factor is None:
         shift *= 10.0
+        if shift > _MOST_SHIFTED * typical:  # positions are not determined, whatever the rotations are
+            return Verdict(0.0, -shift, None)
         factor = dual.proves(shift)
     vector, value = smallest_eigenpair(problem, factor, shift)
     # what a factorisation has shown counts as proven, not what the eigensolver returns

@@ -23,7 +23,7 @@ from tempose.optimum.starts import start_poses
 from tempose.outliers.beliefs import current_beliefs
 from tempose.outliers.chained import moved_nodes, solve_explained
 from tempose.outliers.competing import alternatives
-from tempose.outliers.correlation import chain_correlation
+from tempose.outliers.correlation import chain_correlation, weighted
 from tempose.outliers.em import RobustFit, fit, originals
 from tempose.outliers.explanations import Candidates, ExplanationSearch
 from tempose.outliers.joins import likeliest_joins, rejoined
@@ -41,6 +41,7 @@ from tempose.outliers.undecided import accepts, odds_decide, undecided
 
 MOST_STEPS = 5  # ids apart that odometry speaks for
 _USUAL_TRUST = 0.99  # in odometry, as the option has it by default
+_HOLDS = 1e-12  # weight of an edge below which it holds nothing together
 _MUCH_LESS = 7.0  # nats: a thousand to one
 _DRAWING = 10  # steps of Newton's method, to edges that are drawn in
 _MOST_FITS = 6  # basins that are fitted with all parameters
@@ -393,16 +394,10 @@ def kept_problem(posterior: Posterior, poses: Poses) -> Posterior:
     """
     if posterior.likelihood is None:
         return posterior
-    weight = posterior.likelihood.weight(posterior.energies(poses))
-    graph = posterior.graph
-
-    def weighted(value: Array) -> Array:
-        return value * weight.reshape(-1, *(1,) * (value.ndim - 1))
-
-    return Posterior(
-        replace(
-            graph,
-            concentration=weighted(graph.concentration),
-            translation_precision=weighted(graph.translation_precision),
-        )
-    )
+    weight, graph = posterior.likelihood.weight(posterior.energies(poses)), posterior.graph
+    holding = weight > _HOLDS
+    if (
+        graph.with_edges(holding).n_components > graph.n_components
+    ):  # parts that nothing holds are problems of their own
+        graph, weight = graph.with_edges(holding), weight[holding]
+    return Posterior(weighted(graph, weight))
