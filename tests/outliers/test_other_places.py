@@ -91,6 +91,15 @@ def test_loop_closures_of_one_place_do_not_vouch_for_each_other() -> None:
     assert believed(apart)[0][loops - 1] == pytest.approx(0.7)
 
 
+def test_certain_edges_stay_certain() -> None:
+    made, graph, _ = circle((10,), seen=10, displaced=4.0)
+    prior = np.full(graph.n_edges, 0.7)
+    prior[made.graph.n_edges + 3] = 1.0
+    poses = tempose.solve(graph, draws=0, certify=False).estimate
+    most = most_believed(Posterior(graph, RobustLikelihood.of(graph, prior)), poses, np.ones(graph.n_edges))
+    assert most is not None and most[made.graph.n_edges + 3] == 1.0 and most[made.graph.n_edges + 4] == 0.5
+
+
 def test_without_an_order_nothing_is_said() -> None:
     graph = unnamed(tempose.simulate(20, completeness=0.5, seed=1).graph)
     assert believed(graph)[0] is None

@@ -33,6 +33,8 @@ _MOST = 200_000  # nodes times clusters that are looked at, the largest first: a
 def most_believed(posterior: Posterior, poses: Poses, inlier_probability: Array) -> Array | None:
     """The most (m,) that edges may be believed, 1 if only their own say counts; ``None`` where nothing tells an order in time.
 
+    Edges that are certain beforehand stay so.
+
     Parameters
     ----------
     inlier_probability
@@ -61,7 +63,7 @@ def most_believed(posterior: Posterior, poses: Poses, inlier_probability: Array)
         of_place, of_cluster = (bones.spread(one, 0.0) > 0.5 for one in (place, own))
         told = _by_others(posterior, poses, kept, of_place, weight)[of_cluster]
         most[of_cluster] = max(float(np.median(told)), 0.5)
-    return most
+    return np.where(likelihood.prior == 1.0, 1.0, most)
 
 
 def _by_others(posterior: Posterior, poses: Poses, kept: Mask, place: Mask, weight: Array) -> Array:

@@ -27,10 +27,8 @@ _TAIL = 4.0  # ν of the errors of ladders, as in growth
 _CLOSES = np.array([[True, True], [True, False], [False, True], [False, False]])  # in turn, in place
 _STARTS = (0.1, 0.25, 0.5)  # quantiles of the squares with which the estimate begins
 _FEWEST = 4  # ladders
-_FEWEST_NUMBERS, _RARELY = (
-    6.0,
-    1e-3,
-)  # of each kind, and how often they fall so far short by chance, for them to be a limit
+_FEWEST_NUMBERS = 6.0  # of rotations, and of translations, that ladders check, for them to limit the noise
+_RARELY = 1e-3  # how often they close so well by chance at that limit
 _ROUNDS = 100
 
 
