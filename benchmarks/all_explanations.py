@@ -59,6 +59,7 @@ class Listed:
                 seen.bends,
                 seen.splits,
                 seen.chance,
+                None if seen.again is None else seen.again.tobytes(),
             )
             if what not in known:
                 known[what] = log_score(clues, seen, beliefs)

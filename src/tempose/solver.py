@@ -8,7 +8,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ from tempose.options import SolveOptions
 from tempose.outliers.agreement import agreement_without_order
 from tempose.outliers.correlation import chain_correlation
 from tempose.outliers.estimate import kept_problem, odometry_hints, own_probabilities, solve_robust
-from tempose.outliers.loose_parts import loose_parts
+from tempose.outliers.loose_parts import ACCEPTED, LoosePart, loose_parts
 from tempose.outliers.noise import Parameters, RobustOptions
 from tempose.outliers.options import Robust
 from tempose.outliers.solutions import Weighing, is_by_place, is_undecided
@@ -543,7 +543,7 @@ def _optimise_with_noise(run: Run) -> Optimum:
         notices += describe.loose_parts(fitted.graph, parts)
         doubts += [(Doubt.COMPETING, len(found.competitors))] if found.competitors else []
         doubts += [(Doubt.OTHER_PLACES, len(found.alternatives))] if found.alternatives else []
-        doubts += [(Doubt.LOOSE_PARTS, len(parts))] if parts else []
+        doubts += _doubts_about(parts, None if is_by_place(found.weighing) else fitted.likelihood.prior)
         notices += describe.precise_only(fitted.likelihood)
         doubts += [(Doubt.ROUGH, math.nan)] if fitted.likelihood.is_precise_only else []
     if options.noise == "auto":
@@ -578,6 +578,14 @@ def _optimise_with_noise(run: Run) -> Optimum:
             return replace(optimum, certificate=_certificate(posterior, fitted.poses))
         solved = solve_to_certificate(posterior, fitted.poses)
     return replace(optimum, poses=solved.minimum.poses, certificate=solved.certificate)
+
+
+def _doubts_about(parts: Sequence[LoosePart], prior: Array | None) -> list[tuple[Doubt, float]]:
+    """Parts that single edges hold; nodes that none holds, or only one that was probably wrong beforehand (``prior`` (m,))."""
+    unheld = [part for part in parts if part.edge < 0 or (prior is not None and prior[part.edge] < ACCEPTED)]
+    held = len(parts) - len(unheld)
+    found: list[tuple[Doubt, float]] = [(Doubt.LOOSE_PARTS, held)] if held else []
+    return found + ([(Doubt.UNHELD, sum(len(part.nodes) for part in unheld))] if unheld else [])
 
 
 def _certificate(posterior: Posterior, poses: Poses) -> Certificate:

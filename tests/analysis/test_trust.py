@@ -176,3 +176,17 @@ def test_a_map_that_distrusts_most_loop_closures_rests_on_its_chain():
     assert Doubt.MOST_LOOPS not in doubts(by_hand)  # who vouches for the chain knows
     honest = simulate(60, seed=101, **kind | {"planar": False})  # the negative control: three in ten are distrusted
     assert not doubts(tempose.solve(honest.graph, robust=True, noise="auto", draws=0))
+
+
+@pytest.mark.parametrize(("prior", "doubt"), [(1e-9, Doubt.UNHELD), (0.9, Doubt.LOOSE_PARTS)])
+def test_a_node_that_no_edge_holds_is_not_to_be_trusted(good, prior, doubt):
+    """The only edge of a node is hardly ever right, or probably."""
+    touched = np.flatnonzero((good.edge_i == 0) | (good.edge_j == 0))
+    kept = np.ones(good.n_edges, dtype=bool)
+    kept[touched[1:]] = False
+    priors = np.full(good.n_edges, np.nan)
+    priors[touched[0]] = prior
+    graph = replace(good, inlier_prior=priors).with_edges(kept)
+    solution = tempose.solve(graph, robust=True, noise="auto", draws=0)
+    assert doubt in doubts(solution)
+    assert (solution.judgement.trust is Trust.NOT) == (doubt is Doubt.UNHELD)

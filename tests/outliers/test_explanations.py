@@ -12,7 +12,19 @@ from scipy import integrate, special
 
 import tempose
 from tempose.outliers import Robust
-from tempose.outliers.beliefs import HOPEFUL, LONELY, WORRIED, Beliefs, Evidence, World, believing, log_score
+from tempose.outliers.beliefs import (
+    HOPEFUL,
+    LONELY,
+    PLACES,
+    REPEATS,
+    WORRIED,
+    Beliefs,
+    Evidence,
+    World,
+    believing,
+    log_score,
+)
+from tempose.outliers.drift import PlaceTies
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.reading import Candidate, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
@@ -138,6 +150,51 @@ def search_of(graph: tempose.PoseGraph, own: float = math.nan) -> ExplanationSea
     search = ExplanationSearch(sequence, priors, np.random.default_rng(0))
     search.set_level(*graph.median_sigmas)
     return search
+
+
+def test_clusters_that_repeat_others_across_a_break_count_by_the_links_between() -> None:
+    """Two lone ones, of which each agrees by a common cause, v = 1/50, or by chance, e⁻³: π integrated out by quadrature."""
+    graph, _ = a_loop_and_its_opposite(8, right=2)
+    search = search_of(graph)
+    search.clues = replace(search.clues, kind=np.array([0, 0, 0]), own=np.full(3, np.nan))
+    none = np.zeros(len(search.clues.own_links), dtype=bool)
+    role = np.array([PLACES, REPEATS, REPEATS])
+    evidence = Evidence(role, none, np.zeros(0), np.zeros(0), 0, again=np.array([9.0, 3.0, 3.0]))
+    (a, b), alike = HOPEFUL.kinds[0], search.beliefs.alike
+    beliefs = replace(search.beliefs, worlds=(HOPEFUL,))
+    said = 1.0 / (alike + math.exp(-3.0))
+
+    def gain(x: float) -> float:
+        return (1.0 - x + x * said) ** 2
+
+    wanted = [integrate.quad(lambda x, f=f: f(x) * x**a * (1 - x) ** (b - 1), 0, 1)[0] for f in (gain, lambda _: 1.0)]
+    plain = log_score(search.clues, replace(evidence, again=None), beliefs)
+    gained = log_score(search.clues, evidence, beliefs) - plain
+    assert gained == pytest.approx(math.log(wanted[0] / wanted[1]), abs=2e-3) and gained > 2.0
+    nothing = log_score(search.clues, replace(evidence, again=np.array([9.0, 0.0, -4.0])), beliefs)
+    assert nothing == pytest.approx(
+        plain
+    )  # what only drift or nobody tells says nothing, and who places is not repeated
+    sure = replace(search.clues, own=np.full(3, math.log(4.0)))  # known to be right with .8
+    with_own = [log_score(sure, replace(evidence, again=one), beliefs) for one in (evidence.again, None)]
+    assert with_own[0] - with_own[1] == pytest.approx(2.0 * math.log(0.2 + 0.8 * said))
+
+
+def test_a_chain_is_not_bent_to_keep_what_lies_across_a_wrong_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wrong link, three look-alikes: clusters across the link counted once, those along a chain bent by 7σ one by one."""
+    made = tempose.simulate(
+        130, shape="manhattan", aliases=3, wrong_loops=0.1, wrong_odometry=0.01, seed=606
+    )  # fmt: skip
+
+    def right() -> np.ndarray:
+        robust = Robust(trust_odometry=0.99)
+        found = tempose.solve(made.graph, robust=robust, noise="auto", draws=0, certify=False, analyse=False)
+        assert found.verdicts is not None
+        return found.verdicts.inlier_probability[~made.is_wrong]
+
+    assert np.mean(right() > 0.9) > 0.99
+    monkeypatch.setattr(PlaceTies, "across", lambda ties, *_: np.zeros(ties.clusters.count))  # the negative control
+    assert np.sum(right() < 0.01) > 5
 
 
 def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:

@@ -73,6 +73,7 @@ class Doubt(StrEnum):
     MOST_LOOPS = "most loop closures distrusted"
     ONE_OF_MANY = "one of several edges is wrong"
     LOOSE_PARTS = "parts that one edge holds"
+    UNHELD = "parts that no edge holds which is probably right"
     CORRELATED = "correlated errors"
     SHARED = "shared errors"
     ROUGH = "rough edges contradict precise ones"
@@ -206,7 +207,7 @@ def _search(analysis: Analysis, evidence: Circumstances) -> Iterator[Finding]:
             continue  # told already, with probabilities
         if doubt is Doubt.SHARED and analysis.errors_shared:
             continue  # error bars allow for that
-        grave = doubt is Doubt.CORRELATED and value > FAR_OFF
+        grave = doubt is Doubt.UNHELD or (doubt is Doubt.CORRELATED and value > FAR_OFF)
         yield Finding(
             doubt,
             Trust.NOT if grave else Trust.CARE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tempose._support.words import plural
+from tempose._support.words import plural, word_for
 from tempose.analysis.edge_checks import EdgeChecks
 from tempose.analysis.trust import Doubt, Finding, Judgement
 from tempose.describe.explanations import contested
@@ -54,7 +54,8 @@ def doubt(one: Finding, checks: EdgeChecks, weighing: Weighing | None) -> str:
         Doubt.MANY_DISTRUSTED: f"{value:.0f}% of the edges are distrusted",
         Doubt.MOST_LOOPS: f"{value:.0f}% of the loop closures are distrusted, so that the map rests on consecutive edges",
         Doubt.ONE_OF_MANY: f"one of {count} edges in a row is probably wrong, and nothing tells which",
-        Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge or none",
+        Doubt.LOOSE_PARTS: f"{plural(count, 'part')} of the graph hang{'s' * (count == 1)} on a single edge",
+        Doubt.UNHELD: f"{plural(count, 'node')} {word_for(count, 'hangs', 'hang')} on no edge that is probably right",
         Doubt.CORRELATED: f"errors along the chain add up to at least {value:.2g} times what independent ones would",
         Doubt.SHARED: "edges share errors, so error bars are too small",
         Doubt.ROUGH: "rough edges contradict precise ones, which alone tell the poses",

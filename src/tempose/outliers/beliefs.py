@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -65,6 +67,10 @@ _SAID = 10.0  # clusters, as many of which what a user says of them is worth
 # the integral over the share π of right clusters is taken over θ, π = sin² θ, at midpoints
 _THETA = (np.arange(400) + 0.5) * (0.5 * math.pi / 400.0)
 _PI = np.sin(_THETA) ** 2
+_STEP, _MOST = (
+    0.5,
+    10.0,
+)  # nats: v of clusters that repeat others is rounded, and beyond so many a common cause is all that counts
 _LOG_PI, _LOG_1_PI = 2.0 * np.log(np.sin(_THETA)), 2.0 * np.log(np.cos(_THETA))
 
 
@@ -199,6 +205,9 @@ class Evidence:
     chance
         Of each cluster that goes on, across a link given up, where one ends that agrees with the chain: how often a wrong one would
         lie as near to one of these.
+    again
+        Of each cluster (c,) that repeats how two segments lie, how much denser what it says is than chance, by the others that say
+        so and the links between: v.
     """
 
     role: Index
@@ -210,31 +219,47 @@ class Evidence:
     bent: float = 0.0
     bends: float = 0.0
     chance: tuple[float, ...] = ()
+    again: Array | None = None
 
 
 def log_score(clues: Clues, evidence: Evidence, beliefs: Beliefs) -> float:
     """Logarithm of P of an explanation, up to a constant."""
-    total = _log_roles(clues, evidence.role, beliefs) + _log_links(clues.own_links, evidence.given_up, beliefs)
+    total = _log_roles(clues, evidence, beliefs) + _log_links(clues.own_links, evidence.given_up, beliefs)
     total += float(clues.agreement(evidence.agreeing, evidence.near, beliefs).sum())
     total -= beliefs.misfit * evidence.misfit + evidence.bent + evidence.bends
     total -= sum(math.log(max(one, beliefs.alike)) for one in evidence.chance)
     return total + evidence.splits * (math.log(beliefs.split) - math.log1p(-beliefs.split))
 
 
-def _log_roles(clues: Clues, role: Index, beliefs: Beliefs) -> float:
-    free = ~np.isfinite(clues.own)
+def _log_roles(clues: Clues, evidence: Evidence, beliefs: Beliefs) -> float:
+    role, free = evidence.role, ~np.isfinite(clues.own)
+    steps = np.zeros(len(role), dtype=np.int64)
+    if evidence.again is not None:
+        steps[role == REPEATS] = np.rint(np.clip(evidence.again[role == REPEATS], 0.0, _MOST) / _STEP)
+    repeated = Counter(zip(clues.kind[free & (steps > 0)].tolist(), steps[free & (steps > 0)].tolist(), strict=True))
     known = np.flatnonzero(~free)
     counts = np.bincount(5 * clues.kind[free] + role[free], minlength=5 * len(HOPEFUL.kinds)).reshape(-1, 5)
     pi = special.expit(clues.own[known])
     in_worlds = []
     for world, offered in zip(beliefs.worlds, clues.offered(beliefs).tolist(), strict=True):
         alike = beliefs.alike if world.alike is None else world.alike
-        one = offered + sum(map(_log_integral, counts @ _log_of_role(alike), world.kinds))
+        inside = counts @ _log_of_role(alike)
+        for (kind, step), count in repeated.items():
+            inside[kind] += count * np.log(_of_repeated(_PI, alike, step))
+        one = offered + sum(map(_log_integral, inside, world.kinds))
         if len(known):
-            of_known = np.stack([1.0 - pi, pi, 1.0 - pi + pi / alike, pi, np.ones_like(pi)], axis=0)
+            of_known = np.stack(
+                [1.0 - pi, pi, 1.0 - pi + pi / alike, pi, _of_repeated(pi, alike, steps[known])], axis=0
+            )
             one += float(np.log(of_known[role[known], np.arange(len(known))]).sum())
         in_worlds.append(one)
     return _log_mean(in_worlds)
+
+
+def _of_repeated(pi: Array, alike: float, steps: Any) -> Array:
+    """1 − π + π e^V of clusters that repeat others: they agree by chance, or by a common cause."""
+    told = np.where(steps > 0, 1.0 / (alike + np.exp(-_STEP * np.asarray(steps))), 1.0)
+    return np.asarray(1.0 - pi + pi * told)
 
 
 def _log_integral(inside: Array, prior: Counts) -> float:

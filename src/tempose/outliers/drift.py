@@ -101,6 +101,25 @@ class PlaceTies:
             _take_in(cells, self.clusters.of_edge[self.edge[cells]], here, self.by_other, self.links, v, near)
         return v, near
 
+    def across(self, cells: Mask, places: Mask, segment: Index) -> Array:
+        """What clusters (c,) say that repeat others on how two segments lie, v; 0 where none of these tells.
+
+        ``cells`` (k,) are the places to look at. The clusters ``places`` (c,) are known to begin with, since all that follows lies
+        where they put it; the others are taken in one after the other.
+        """
+        sequence, of, v = self.clusters.sequence, self.clusters.of_edge[self.edge], np.zeros(self.clusters.count)
+        a, b = segment[sequence.earlier[self.edge]], segment[sequence.later[self.edge]]
+        rows = np.flatnonzero(cells & (a != b)) if self.by_other is not None else ()
+        if self.by_other is None or len(rows) < 2:
+            return v
+        pair = np.minimum(a, b) * (segment.max() + 1) + np.maximum(a, b)
+        of_row, near = of[rows], np.zeros(len(rows))
+        of_cell = np.where(places[of_row], math.inf, 0.0)
+        _take_in(rows, of_row, pair[rows], self.by_other, self.links, of_cell, near)
+        again = np.isfinite(of_cell)
+        np.maximum.at(v, of_row[again], of_cell[again])
+        return v
+
     def bends(self, agreeing: Mask) -> float:
         """By how much more than it drifts the chain is bent to reach places that agree with it, in nats, at least.
 

@@ -8,6 +8,7 @@ by edges. An explanation x gives up some links and believes some clusters:
 
     P(x) \propto \prod_{\text{links given up}} \frac{1 - P_l}{P_l} \sum_{\text{worlds}} \prod_{\text{kinds}} \int
         (1 - \pi)^{\text{wrong}} \, \pi^{\text{placing}} \left(1 - \pi + \tfrac{\pi}{v}\right)^{\text{agree with others}}
+        \left(1 - \pi + \tfrac{\pi}{v + e^{-V}}\right)^{\text{repeat others}}
         \left(1 - \pi + \pi e^{V}\right)^{\text{agree with the chain}} \mathrm{Beta}(\pi)\, d\pi .
 
 Giving up a link costs its prior odds, once, however many clusters it explains. The share π of right clusters of a kind (one
@@ -20,7 +21,8 @@ the probability :math:`e^{-V}`, V the logarithm of the density of what they say 
 ones: the farther the chain drifts between their ends, the less (:mod:`tempose.outliers.drift`). That counts for every place that is
 seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
 with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
-cases. More clusters that say so say nothing new. The first cluster between two segments agrees with nothing: it places them.
+cases. More clusters that say so repeat it: each may agree by that cause, or by chance, with the probability :math:`e^{-V}` that
+the links between it and one of the others tell. The first cluster between two segments agrees with nothing: it places them.
 
 A right stretch of loop closures that a wrong link cuts in two makes two clusters, one that agrees with the chain and one that
 places the rest, and they lie side by side. A wrong cluster may lie anywhere. So a placing cluster that goes on where one ends that
@@ -219,7 +221,11 @@ class Reader:
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
         chance = self._going_on(role, fits) if placing and not self.is_long else ()  # drift cuts stretches, too
         v, near = self.ties.among(agreeing, segment)
-        evidence = Evidence(role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance)
+        speaking = of_cell & fitting & fits[self.ties.edge]
+        again = self.ties.across(speaking, role == PLACES, segment) if placing else None
+        evidence = Evidence(
+            role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance, again=again
+        )
         return evidence, unconfirmed, of_cell & fitting
 
     def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
