@@ -92,25 +92,31 @@ def test_what_is_said_by_others_counts_once() -> None:
     assert set(raised) <= {0, 1} and np.mean(raised) > 0.8
 
 
-def test_across_a_break_the_second_place_is_known_by_the_first() -> None:
+def test_across_a_break_the_second_place_is_known_by_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """What contradicts a chain with a break in it contradicts nothing, and repeats what others across it say."""
     walk = loops_of_a_walk(0, False)
     clusters = Clusters.of(walk, walk.chain_poses, 1e-9, 1e-9)
     ties = PlaceTies.of(clusters, np.full(walk.graph.n_edges, 20.0), math.radians(SIGMA_DEG), SIGMA, False)
-    first, second, other = (int(np.flatnonzero(ties.edge == k)[0]) for k in (30, 31, 32))
-    cells = np.zeros(len(ties.edge), dtype=bool)
-    cells[[first, second, other]] = True
-    places = np.arange(clusters.count) == clusters.of_edge[30]
+    first, second, other = (int(np.flatnonzero(ties.edge == k)[0]) for k in (30, 31, 32))  # 0 – 30, 3 – 30, 10 – 25
+    cells = np.isin(ties.edge, (30, 31, 32))
+    places, none = np.arange(clusters.count) == clusters.of_edge[30], np.zeros(clusters.count, dtype=bool)
     broken = np.array([0] * 20 + [1] * 11)
     assert ties.by_other is not None
-    said = ties.across(cells, places, broken)
-    by_first, by_second = ties.by_other[[first, second], other]
-    assert said[clusters.of_edge[31]] == ties.by_other[first, second] > 5.0
-    assert said[clusters.of_edge[32]] == max(by_first, by_second, 0.0)
-    assert np.count_nonzero(said) == np.count_nonzero(said[clusters.of_edge[[31, 32]]])  # nothing of who places
-    assert not ties.across(cells, places, np.zeros(31, dtype=np.int64)).any()  # no break
-    assert not ties.across(cells, places, np.array([0] * 2 + [1] * 18 + [2] * 11))[clusters.of_edge[31]]  # another part
-    assert not replace(ties, by_other=None).across(cells, places, broken).any()  # long ways
+    by_second = ties.by_other[second, other]
+    assert by_second > 2.0 > ties.by_other[first, other]
+
+    def across(segment: np.ndarray, told: np.ndarray = none, by: PlaceTies = ties) -> tuple[float, ...]:
+        said = by.across(cells, places, told, segment)
+        assert np.count_nonzero(said) == np.count_nonzero(said[clusters.of_edge[[31, 32]]])
+        return tuple(said[clusters.of_edge[[31, 32]]].tolist())
+
+    assert across(broken) == (0.0, by_second)  # 3 – 30 is next to 0 – 30, and would be the same mistake
+    monkeypatch.setattr("tempose.outliers.drift.stretch", lambda _: 2)
+    assert across(broken) == (ties.by_other[first, second], by_second)
+    assert across(broken, np.arange(clusters.count) == clusters.of_edge[31]) == (0.0, by_second)  # counts elsewhere
+    assert across(np.zeros(31, dtype=np.int64)) == (0.0, 0.0)  # no break
+    assert across(np.array([0] * 2 + [1] * 18 + [2] * 11))[0] == 0.0  # from another part
+    assert across(broken, by=replace(ties, by_other=None)) == (0.0, 0.0)  # long ways
 
 
 def test_bends_add_up_over_stretches_that_do_not_overlap() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import integrate, special
 
 import tempose
+from tempose.analysis.trust import Trust
 from tempose.outliers import Robust
 from tempose.outliers.beliefs import (
     HOPEFUL,
@@ -28,6 +29,7 @@ from tempose.outliers.drift import PlaceTies
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.reading import Candidate, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
+from tempose.simulation.wrong import is_odometry
 
 
 def a_loop_and_its_opposite(
@@ -186,15 +188,20 @@ def test_a_chain_is_not_bent_to_keep_what_lies_across_a_wrong_link(monkeypatch: 
         130, shape="manhattan", aliases=3, wrong_loops=0.1, wrong_odometry=0.01, seed=606
     )  # fmt: skip
 
-    def right() -> np.ndarray:
+    def solved() -> tuple[tempose.Solution, np.ndarray]:
         robust = Robust(trust_odometry=0.99)
         found = tempose.solve(made.graph, robust=robust, noise="auto", draws=0, certify=False, analyse=False)
         assert found.verdicts is not None
-        return found.verdicts.inlier_probability[~made.is_wrong]
+        return found, found.verdicts.inlier_probability
 
-    assert np.mean(right() > 0.9) > 0.99
+    one, p = solved()
+    assert np.mean(p[~made.is_wrong] > 0.9) > 0.99
+    assert one.explanations[0].given_up.tolist() == np.flatnonzero(is_odometry(made.graph) & made.is_wrong).tolist()
     monkeypatch.setattr(PlaceTies, "across", lambda ties, *_: np.zeros(ties.clusters.count))  # the negative control
-    assert np.sum(right() < 0.01) > 5
+    bent, p = solved()
+    assert np.sum(p[~made.is_wrong] < 0.01) > 5
+    assert len(bent.explanations[0].given_up) > 1  # it keeps all links, but its fit does not
+    assert bent.judgement.trust is Trust.NOT and "no edge that is probably right" in bent.headline
 
 
 def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:

@@ -21,8 +21,9 @@ from tempose.optimum.hessian import Curvature
 from tempose.optimum.newton import minimise
 from tempose.outliers.em import RobustFit, fit
 from tempose.outliers.explanations import Breaks, Candidates, ExplanationSearch
-from tempose.outliers.loose_parts import elsewhere, limits
+from tempose.outliers.loose_parts import ACCEPTED, elsewhere, limits
 from tempose.outliers.noise import RobustOptions
+from tempose.outliers.reading import Candidate
 from tempose.outliers.search.skeleton import Skeleton
 from tempose.outliers.solutions import Explanation, RobustSolution, Weighing
 
@@ -78,12 +79,18 @@ def solve_explained(
         Explanation(
             group.probability, found.poses, found.likelihood.prior,
             moved_nodes(graph, fits[0].poses, found.poses, (search.sigma_rot, search.sigma_trans)),
-            np.flatnonzero(bones.edges)[candidates.found[k].given_up],
+            np.flatnonzero(bones.edges)[_given_up(candidates.found[k], found, bones, search)],
             np.flatnonzero(bones.edges)[_instead(candidates, k, group)],
         )
         for group, k, found in zip(reported, placing, fits, strict=True)
     )  # fmt: skip
     return RobustSolution(fits[0], (), (), Weighing(explanations, share, rest))
+
+
+def _given_up(one: Candidate, found: RobustFit, bones: Skeleton, search: ExplanationSearch) -> Index:
+    """Links of the skeleton that an explanation gives up, and those that it keeps but its own fit rejects."""
+    accepted = found.inlier_probability[bones.edges] > ACCEPTED
+    return np.union1d(one.given_up, search.links[search.given_up(accepted)])
 
 
 def _fitted(graph: PoseGraph, start: Poses, options: RobustOptions, prior: Array, is_all: bool) -> RobustFit:

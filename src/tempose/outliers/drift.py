@@ -34,7 +34,7 @@ from tempose._support.compiling import inlined, kernel
 from tempose._typing import Array, Index, Mask
 from tempose.geometry import quaternion as quat
 from tempose.geometry.compiled import turned
-from tempose.outliers.clusters import Clusters
+from tempose.outliers.clusters import Clusters, stretch
 from tempose.outliers.sequence import Sequence
 
 NEAR = 6
@@ -101,23 +101,27 @@ class PlaceTies:
             _take_in(cells, self.clusters.of_edge[self.edge[cells]], here, self.by_other, self.links, v, near)
         return v, near
 
-    def across(self, cells: Mask, places: Mask, segment: Index) -> Array:
+    def across(self, cells: Mask, places: Mask, told: Mask, segment: Index) -> Array:
         """What clusters (c,) say that repeat others on how two segments lie, v; 0 where none of these tells.
 
-        ``cells`` (k,) are the places to look at. The clusters ``places`` (c,) are known to begin with, since all that follows lies
-        where they put it; the others are taken in one after the other.
+        ``cells`` (k,) are the places to look at. What the clusters ``places`` (c,) say is known to begin with, since all that
+        follows lies where they put it, and what ``told`` (c,) say counts elsewhere. Those next to each other are one: the same
+        mistake would make all of them. The others are taken in one after the other.
         """
         sequence, of, v = self.clusters.sequence, self.clusters.of_edge[self.edge], np.zeros(self.clusters.count)
         a, b = segment[sequence.earlier[self.edge]], segment[sequence.later[self.edge]]
         rows = np.flatnonzero(cells & (a != b)) if self.by_other is not None else ()
         if self.by_other is None or len(rows) < 2:
             return v
-        pair = np.minimum(a, b) * (segment.max() + 1) + np.maximum(a, b)
-        of_row, near = of[rows], np.zeros(len(rows))
-        of_cell = np.where(places[of_row], math.inf, 0.0)
-        _take_in(rows, of_row, pair[rows], self.by_other, self.links, of_cell, near)
-        again = np.isfinite(of_cell)
-        np.maximum.at(v, of_row[again], of_cell[again])
+        pair, of_row = (np.minimum(a, b) * (segment.max() + 1) + np.maximum(a, b))[rows], of[rows]
+        first, last = self._stretch
+        one = _side_by_side(first[rows], last[rows], pair, of_row, stretch(sequence.graph.n_nodes))
+        of_cell = np.where(_any_of(places[of_row], one), math.inf, 0.0)
+        _take_in(rows, one, pair, self.by_other, self.links, of_cell, np.zeros(len(rows)))
+        of_cell[_any_of((places | told)[of_row], one)] = 0.0
+        best = np.lexsort((-of_cell, one))
+        best = best[np.unique(one[best], return_index=True)[1]]  # of each
+        v[of_row[best]] = of_cell[best]
         return v
 
     def bends(self, agreeing: Mask) -> float:
@@ -152,6 +156,26 @@ def log_density(sequence: Sequence, sigma_rot: float, sigma_trans: float) -> Arr
     """
     steps = np.abs(sequence.rank[sequence.later] - sequence.rank[sequence.earlier])
     return _log_density(*misses(sequence, sigma_rot, sigma_trans), steps + 1.0, len(sequence.graph.axes))
+
+
+def _any_of(mask: Mask, group: Index) -> Mask:
+    """Whether any one of its group is so (k,)."""
+    return np.asarray(np.bincount(group, mask)[group] > 0)
+
+
+@kernel
+def _side_by_side(first: Any, last: Any, pair: Any, cluster: Any, reach: int) -> Any:
+    """Number of the group of each place: those of one cluster, or next to each other at both ends, that join the same segments."""
+    label = np.arange(first.shape[0])
+    for a in range(first.shape[0]):
+        for b in range(a):
+            near = abs(first[a] - first[b]) <= reach and abs(last[a] - last[b]) <= reach
+            if label[a] != label[b] and pair[a] == pair[b] and (near or cluster[a] == cluster[b]):
+                old, new = max(label[a], label[b]), min(label[a], label[b])
+                for k in range(first.shape[0]):
+                    if label[k] == old:
+                        label[k] = new
+    return label
 
 
 def _log_density(squared: Array, log_det: Array, edges: Array, freedom: int) -> Array:

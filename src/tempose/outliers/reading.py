@@ -22,7 +22,8 @@ ones: the farther the chain drifts between their ends, the less (:mod:`tempose.o
 seen again, so the last product is over places (cells), of which large clusters have several. A cluster that agrees
 with another cluster on how two segments lie has less to say, since one cause may mislead both: it does in a share v of the
 cases. More clusters that say so repeat it: each may agree by that cause, or by chance, with the probability :math:`e^{-V}` that
-the links between it and one of the others tell. The first cluster between two segments agrees with nothing: it places them.
+the links between it and one of the others tell; but those next to each other are one. The first cluster between two segments
+agrees with nothing: it places them.
 
 A right stretch of loop closures that a wrong link cuts in two makes two clusters, one that agrees with the chain and one that
 places the rest, and they lie side by side. A wrong cluster may lie anywhere. So a placing cluster that goes on where one ends that
@@ -205,9 +206,7 @@ class Reader:
         sequence, clusters = self.sequence, self.clusters
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
-        held = np.zeros(sequence.graph.n_nodes, dtype=bool)  # links with a parallel one that fits are not given up
-        held[sequence.later[sequence.is_link & fits]] = True
-        given_up = ~fits[self.links] & ~held[sequence.later[self.links]]
+        given_up = self.given_up(fits)
         within, joins = self._joins(believed, fits, segment)
         placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self.cluster_odds())
         unconfirmed = np.zeros(clusters.count, dtype=bool)
@@ -222,11 +221,18 @@ class Reader:
         chance = self._going_on(role, fits) if placing and not self.is_long else ()  # drift cuts stretches, too
         v, near = self.ties.among(agreeing, segment)
         speaking = of_cell & fitting & fits[self.ties.edge]
-        again = self.ties.across(speaking, role == PLACES, segment) if placing else None
+        again = self.ties.across(speaking, role == PLACES, role == CONFIRMS, segment) if placing else None
         evidence = Evidence(
             role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance, again=again
         )
         return evidence, unconfirmed, of_cell & fitting
+
+    def given_up(self, fits: Mask) -> Mask:
+        """Links (l,) that do not fit, but for those with a parallel one that does."""
+        sequence = self.sequence
+        held = np.zeros(sequence.graph.n_nodes, dtype=bool)
+        held[sequence.later[sequence.is_link & fits]] = True
+        return ~fits[self.links] & ~held[sequence.later[self.links]]
 
     def _going_on(self, role: Index, fits: Mask) -> tuple[float, ...]:
         """Chance that a wrong cluster lies as near to those that agree with the chain as each that goes on where one of them ends.
@@ -299,8 +305,8 @@ def _confirmations(
 ) -> tuple[set[int], set[int], set[int]]:
     """Clusters that place segments, that confirm how two lie, and that place some alone.
 
-    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once, however many
-    clusters say it again: a part that is displaced as a whole takes them all with it.
+    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once; clusters that say it
+    again repeat it.
     """
     order = sorted(joins, key=lambda c: (c not in within, -odds[c], c))
     part = np.arange(n_segments)
