@@ -105,8 +105,10 @@ def test_across_a_break_the_second_place_is_known_by_the_first(monkeypatch: pyte
     by_second = ties.by_other[second, other]
     assert by_second > 2.0 > ties.by_other[first, other]
 
-    def across(segment: np.ndarray, told: np.ndarray = none, by: PlaceTies = ties) -> tuple[float, ...]:
-        said = by.across(cells, places, told, segment)
+    def across(segment: np.ndarray, told: np.ndarray = none) -> tuple[float, ...]:
+        found = ties.across(cells, segment)
+        assert found is not None
+        said = ties.again(found, places, told)
         assert np.count_nonzero(said) == np.count_nonzero(said[clusters.of_edge[[31, 32]]])
         return tuple(said[clusters.of_edge[[31, 32]]].tolist())
 
@@ -116,7 +118,7 @@ def test_across_a_break_the_second_place_is_known_by_the_first(monkeypatch: pyte
     assert across(broken, np.arange(clusters.count) == clusters.of_edge[31]) == (0.0, by_second)  # counts elsewhere
     assert across(np.zeros(31, dtype=np.int64)) == (0.0, 0.0)  # no break
     assert across(np.array([0] * 2 + [1] * 18 + [2] * 11))[0] == 0.0  # from another part
-    assert across(broken, by=replace(ties, by_other=None)) == (0.0, 0.0)  # long ways
+    assert replace(ties, by_other=None).across(cells, broken) is None  # long ways
 
 
 def test_bends_add_up_over_stretches_that_do_not_overlap() -> None:

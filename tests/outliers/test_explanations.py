@@ -25,7 +25,7 @@ from tempose.outliers.beliefs import (
     believing,
     log_score,
 )
-from tempose.outliers.drift import PlaceTies
+from tempose.outliers.drift import Across, PlaceTies
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.reading import Candidate, _confirmations, _core, _largest_energy
 from tempose.outliers.sequence import Sequence
@@ -197,7 +197,7 @@ def test_a_chain_is_not_bent_to_keep_what_lies_across_a_wrong_link(monkeypatch: 
     one, p = solved()
     assert np.mean(p[~made.is_wrong] > 0.9) > 0.99
     assert one.explanations[0].given_up.tolist() == np.flatnonzero(is_odometry(made.graph) & made.is_wrong).tolist()
-    monkeypatch.setattr(PlaceTies, "across", lambda ties, *_: np.zeros(ties.clusters.count))  # the negative control
+    monkeypatch.setattr(PlaceTies, "again", lambda ties, *_: np.zeros(ties.clusters.count))  # the negative control
     bent, p = solved()
     assert np.sum(p[~made.is_wrong] < 0.01) > 5
     assert len(bent.explanations[0].given_up) > 1  # it keeps all links, but its fit does not
@@ -321,6 +321,16 @@ def test_confirmations() -> None:
     assert confirming == {1}  # how 0 and 1 lie is confirmed once
 
 
+def test_clusters_next_to_each_other_do_not_confirm_each_other() -> None:
+    """Clusters 0 and 1 are one group between segments 0 and 1; 4 says so from elsewhere."""
+    joins = {0: {(0, 1)}, 1: {(1, 0)}, 2: {(1, 2)}, 4: {(0, 1)}}
+    cluster, joined = np.array([0, 1, 1, 4]), np.array([[0, 1], [0, 1], [0, 1], [0, 1]])
+    for one, wanted in (([0, 0, 0, 3], {4}), ([0, 1, 1, 3], {1}), ([0, 0, 0, 0], set())):
+        across = Across(np.arange(4), joined, np.ones(4, dtype=np.int64), cluster, np.array(one))
+        _, confirming, _ = _three(joins, set(), across)
+        assert confirming == wanted
+
+
 def test_who_places_segments_alone_is_who_leaves_them_apart() -> None:
     """Against a search of the parts by hand, on random joins of twelve segments."""
     rng, seen = np.random.default_rng(0), set()
@@ -339,8 +349,10 @@ def test_who_places_segments_alone_is_who_leaves_them_apart() -> None:
     assert seen == {True, False}
 
 
-def _three(joins: dict[int, set[tuple[int, int]]], within: set[int]) -> tuple[set[int], set[int], set[int]]:
-    return _confirmations(3, within, joins, np.zeros(5))
+def _three(
+    joins: dict[int, set[tuple[int, int]]], within: set[int], across: Across | None = None
+) -> tuple[set[int], set[int], set[int]]:
+    return _confirmations(3, within, joins, np.zeros(5), across)
 
 
 def test_explanations_survive_files(tmp_path: Path) -> None:

@@ -43,6 +43,38 @@ _TAIL = 4.0  # ν of a single edge, as in growth; that of a sum of k is about k 
 
 
 @dataclass(frozen=True, eq=False)
+class Across:
+    """Places whose ends lie in different segments.
+
+    Attributes
+    ----------
+    cells
+        Their numbers (a,).
+    joined
+        The two segments (a, 2) that each joins.
+    pair
+        A number for these two (a,).
+    cluster
+        Of each (a,).
+    one
+        Number of a group (a,): places of one cluster, or next to each other at both ends, that join the same segments. One mistake
+        would make all of them.
+    """
+
+    cells: Index
+    joined: Index
+    pair: Index
+    cluster: Index
+    one: Index
+
+    @property
+    def groups(self) -> dict[tuple[int, tuple[int, int]], int]:
+        """The group of each cluster between two segments."""
+        ends = map(tuple, self.joined.tolist())
+        return {(c, (a, b)): one for c, (a, b), one in zip(self.cluster.tolist(), ends, self.one.tolist(), strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
 class PlaceTies:
     """What ties each place that loop closures speak of (a cell of :class:`Clusters`) to the chain and to others.
 
@@ -101,27 +133,36 @@ class PlaceTies:
             _take_in(cells, self.clusters.of_edge[self.edge[cells]], here, self.by_other, self.links, v, near)
         return v, near
 
-    def across(self, cells: Mask, places: Mask, told: Mask, segment: Index) -> Array:
+    def across(self, cells: Mask, segment: Index) -> Across | None:
+        """Those of some places (k,) whose ends lie in different segments, by which of them are one; ``None`` on long ways."""
+        sequence = self.clusters.sequence
+        if self.by_other is None:
+            return None
+        a, b = segment[sequence.earlier[self.edge]], segment[sequence.later[self.edge]]
+        rows = np.flatnonzero(cells & (a != b))
+        first, last = (ranks[rows] for ranks in self._stretch)
+        joined, of = (
+            np.stack([np.minimum(a, b), np.maximum(a, b)], axis=1)[rows],
+            self.clusters.of_edge[self.edge[rows]],
+        )
+        pair = joined @ np.array([len(segment), 1])
+        return Across(rows, joined, pair, of, _side_by_side(first, last, pair, of, stretch(len(segment))))
+
+    def again(self, across: Across, places: Mask, told: Mask) -> Array:
         """What clusters (c,) say that repeat others on how two segments lie, v; 0 where none of these tells.
 
-        ``cells`` (k,) are the places to look at. What the clusters ``places`` (c,) say is known to begin with, since all that
-        follows lies where they put it, and what ``told`` (c,) say counts elsewhere. Those next to each other are one: the same
-        mistake would make all of them. The others are taken in one after the other.
+        What the clusters ``places`` (c,) say is known to begin with, since all that follows lies where they put it; what ``told``
+        (c,) say counts elsewhere. The others are taken in one after the other.
         """
-        sequence, of, v = self.clusters.sequence, self.clusters.of_edge[self.edge], np.zeros(self.clusters.count)
-        a, b = segment[sequence.earlier[self.edge]], segment[sequence.later[self.edge]]
-        rows = np.flatnonzero(cells & (a != b)) if self.by_other is not None else ()
-        if self.by_other is None or len(rows) < 2:
+        v, of, one = np.zeros(self.clusters.count), across.cluster, across.one
+        if self.by_other is None or len(of) < 2:
             return v
-        pair, of_row = (np.minimum(a, b) * (segment.max() + 1) + np.maximum(a, b))[rows], of[rows]
-        first, last = self._stretch
-        one = _side_by_side(first[rows], last[rows], pair, of_row, stretch(sequence.graph.n_nodes))
-        of_cell = np.where(_any_of(places[of_row], one), math.inf, 0.0)
-        _take_in(rows, one, pair, self.by_other, self.links, of_cell, np.zeros(len(rows)))
-        of_cell[_any_of((places | told)[of_row], one)] = 0.0
+        of_cell = np.where(_any_of(places[of], one), math.inf, 0.0)
+        _take_in(across.cells, one, across.pair, self.by_other, self.links, of_cell, np.zeros(len(of)))
+        of_cell[_any_of((places | told)[of], one)] = 0.0
         best = np.lexsort((-of_cell, one))
         best = best[np.unique(one[best], return_index=True)[1]]  # of each
-        v[of_row[best]] = of_cell[best]
+        v[of[best]] = of_cell[best]
         return v
 
     def bends(self, agreeing: Mask) -> float:

@@ -62,7 +62,7 @@ from tempose.outliers.beliefs import (
     log_score,
 )
 from tempose.outliers.clusters import Clusters
-from tempose.outliers.drift import PlaceTies
+from tempose.outliers.drift import Across, PlaceTies
 from tempose.outliers.search.triangles import HalfEdges
 from tempose.outliers.search.votes import Narrow
 from tempose.outliers.sequence import Sequence
@@ -207,21 +207,21 @@ class Reader:
         believed = clusters.accepted(fits)
         segment = sequence.segments(fits)
         given_up = self.given_up(fits)
+        of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
+        fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
+        across = self.ties.across(of_cell & fitting & fits[self.ties.edge], segment)
         within, joins = self._joins(believed, fits, segment)
-        placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self.cluster_odds())
+        placing, confirming, alone = _confirmations(int(segment.max()) + 1, within, joins, self.cluster_odds(), across)
         unconfirmed = np.zeros(clusters.count, dtype=bool)
         unconfirmed[sorted(alone)] = True
         role = np.where(believed, REPEATS, WRONG)
         role[sorted(placing)], role[sorted(confirming)], role[sorted(within)] = PLACES, CONFIRMS, OF_CHAIN
         chained = fits & (segment[sequence.earlier] == segment[sequence.later])
-        of_cell = clusters.cell_mean(clusters.spread(believed, False).astype(float)) > 0.5
         agreeing = of_cell & (clusters.cell_mean(chained.astype(float)) > 0.5)
-        fitting = clusters.cell_mean(fits.astype(float)) >= 0.5
         splits = int(np.sum(of_cell & ~fitting & (clusters.cell_size > 1)))
         chance = self._going_on(role, fits) if placing and not self.is_long else ()  # drift cuts stretches, too
         v, near = self.ties.among(agreeing, segment)
-        speaking = of_cell & fitting & fits[self.ties.edge]
-        again = self.ties.across(speaking, role == PLACES, role == CONFIRMS, segment) if placing else None
+        again = None if across is None else self.ties.again(across, role == PLACES, role == CONFIRMS)
         evidence = Evidence(
             role, given_up, v, near, splits, bends=self.ties.bends(agreeing), chance=chance, again=again
         )
@@ -301,26 +301,29 @@ def _largest_energy(freedom: Array, own: Array) -> Array:
 
 
 def _confirmations(
-    n_segments: int, within: set[int], joins: dict[int, set[tuple[int, int]]], odds: Array
+    n_segments: int, within: set[int], joins: dict[int, set[tuple[int, int]]], odds: Array, across: Across | None = None
 ) -> tuple[set[int], set[int], set[int]]:
     """Clusters that place segments, that confirm how two lie, and that place some alone.
 
-    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once; clusters that say it
-    again repeat it.
+    Those that agree with the chain come first, then the likeliest. How two segments lie is confirmed once, by a cluster that is
+    not next to one that has said so (``across``); those that say it again repeat it.
     """
     order = sorted(joins, key=lambda c: (c not in within, -odds[c], c))
     part = np.arange(n_segments)
     placing, confirming = set(), set()
     confirmed: set[tuple[int, int]] = set()
+    one_of = {} if across is None else across.groups
+    said_by: set[int] = set()
     for c in order:
         pairs = {(min(i, j), max(i, j)) for i, j in joins[c]}
         new = [(i, j) for i, j in pairs if part[i] != part[j]]
         if c not in within:
             if new:
                 placing.add(c)
-            elif pairs - confirmed:
+            elif any(one_of.get((c, pair), -1) not in said_by for pair in pairs - confirmed):
                 confirming.add(c)
                 confirmed |= pairs
+        said_by |= {one_of[c, pair] for pair in pairs if (c, pair) in one_of}
         for i, j in new:
             part[part == part[i]] = part[j]
     said = Counter(pair for pairs in joins.values() for pair in pairs)
