@@ -67,10 +67,8 @@ _SAID = 10.0  # clusters, as many of which what a user says of them is worth
 # the integral over the share π of right clusters is taken over θ, π = sin² θ, at midpoints
 _THETA = (np.arange(400) + 0.5) * (0.5 * math.pi / 400.0)
 _PI = np.sin(_THETA) ** 2
-_STEP, _MOST = (
-    0.5,
-    10.0,
-)  # nats: v of clusters that repeat others is rounded, and beyond so many a common cause is all that counts
+# v of clusters that repeat others is rounded, in nats, and above the second a common cause is all that counts
+_STEP, _MOST = 0.5, 10.0
 _LOG_PI, _LOG_1_PI = 2.0 * np.log(np.sin(_THETA)), 2.0 * np.log(np.cos(_THETA))
 
 

@@ -141,10 +141,8 @@ class PlaceTies:
         a, b = segment[sequence.earlier[self.edge]], segment[sequence.later[self.edge]]
         rows = np.flatnonzero(cells & (a != b))
         first, last = (ranks[rows] for ranks in self._stretch)
-        joined, of = (
-            np.stack([np.minimum(a, b), np.maximum(a, b)], axis=1)[rows],
-            self.clusters.of_edge[self.edge[rows]],
-        )
+        joined = np.stack([np.minimum(a, b), np.maximum(a, b)], axis=1)[rows]
+        of = self.clusters.of_edge[self.edge[rows]]
         pair = joined @ np.array([len(segment), 1])
         return Across(rows, joined, pair, of, _side_by_side(first, last, pair, of, stretch(len(segment))))
 
