@@ -11,7 +11,6 @@ import pytest
 from scipy import integrate, special
 
 import tempose
-from tempose.analysis.trust import Trust
 from tempose.outliers import Robust
 from tempose.outliers.beliefs import (
     HOPEFUL,
@@ -25,9 +24,11 @@ from tempose.outliers.beliefs import (
     believing,
     log_score,
 )
+from tempose.outliers.chained import _given_up
 from tempose.outliers.drift import Across, PlaceTies
 from tempose.outliers.explanations import ExplanationSearch
 from tempose.outliers.reading import Candidate, _confirmations, _core, _largest_energy
+from tempose.outliers.search.skeleton import skeleton
 from tempose.outliers.sequence import Sequence
 from tempose.simulation.wrong import is_odometry
 
@@ -198,10 +199,19 @@ def test_a_chain_is_not_bent_to_keep_what_lies_across_a_wrong_link(monkeypatch: 
     assert np.mean(p[~made.is_wrong] > 0.9) > 0.99
     assert one.explanations[0].given_up.tolist() == np.flatnonzero(is_odometry(made.graph) & made.is_wrong).tolist()
     monkeypatch.setattr(PlaceTies, "again", lambda ties, *_: np.zeros(ties.clusters.count))  # the negative control
-    bent, p = solved()
+    _, p = solved()
     assert np.sum(p[~made.is_wrong] < 0.01) > 5
-    assert len(bent.explanations[0].given_up) > 1  # it keeps all links, but its fit does not
-    assert bent.judgement.trust is Trust.NOT and "no edge that is probably right" in bent.headline
+
+
+def test_links_that_an_explanation_keeps_but_its_fit_rejects_are_given_up() -> None:
+    graph, _ = a_loop_and_its_opposite(1)
+    search = search_of(graph)
+    one = search._consider(search.sequence.chain_poses)
+    bones = skeleton(graph)
+    fitted = np.ones(graph.n_edges)
+    assert one.given_up.size == 0 and _given_up(one, fitted, bones, search).size == 0
+    fitted[7], fitted[-1] = 0.2, 0.0  # a link, and a loop closure
+    assert _given_up(one, fitted, bones, search).tolist() == [7]
 
 
 def test_a_chain_that_is_bent_to_please_a_loop_pays_for_it() -> None:

@@ -79,7 +79,7 @@ def solve_explained(
         Explanation(
             group.probability, found.poses, found.likelihood.prior,
             moved_nodes(graph, fits[0].poses, found.poses, (search.sigma_rot, search.sigma_trans)),
-            np.flatnonzero(bones.edges)[_given_up(candidates.found[k], found, bones, search)],
+            np.flatnonzero(bones.edges)[_given_up(candidates.found[k], found.inlier_probability, bones, search)],
             np.flatnonzero(bones.edges)[_instead(candidates, k, group)],
         )
         for group, k, found in zip(reported, placing, fits, strict=True)
@@ -87,10 +87,9 @@ def solve_explained(
     return RobustSolution(fits[0], (), (), Weighing(explanations, share, rest))
 
 
-def _given_up(one: Candidate, found: RobustFit, bones: Skeleton, search: ExplanationSearch) -> Index:
-    """Links of the skeleton that an explanation gives up, and those that it keeps but its own fit rejects."""
-    accepted = found.inlier_probability[bones.edges] > ACCEPTED
-    return np.union1d(one.given_up, search.links[search.given_up(accepted)])
+def _given_up(one: Candidate, fitted: Array, bones: Skeleton, search: ExplanationSearch) -> Index:
+    """Links of the skeleton that an explanation gives up, and those that it keeps but by ``fitted`` (m,) its own fit rejects."""
+    return np.union1d(one.given_up, search.links[search.given_up(fitted[bones.edges] > ACCEPTED)])
 
 
 def _fitted(graph: PoseGraph, start: Poses, options: RobustOptions, prior: Array, is_all: bool) -> RobustFit:
